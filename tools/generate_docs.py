@@ -39,7 +39,7 @@ def configuration() -> str:
         "All settings of `controller.yaml`. A setting that you leave out has its default.\n"
         "`stormpilot config check FILE` checks a file; `stormpilot config explain [KEY]` prints this page.\n"
         "The controller reads its file again on `SIGHUP`; settings marked *restart* take effect at its next start.\n",
-        "[`controller.example.yaml`](controller.example.yaml) is a complete file.\n",
+        "[`controller.example.yaml`](controller.example.yaml) has all that are not advanced.\n",
     ]
     by_section: dict[str, list[Setting]] = {}
     for setting in settings():

@@ -20,7 +20,7 @@ def constants(windows: Sequence[Measured]) -> dict[str, Any]:
         hosts = {s.id: s.host for s in model.supervisors}
         found = rows_of(model.topologies[0], model.traffic, window.rates, hosts, awake_s(window.snapshot))
         rows += [replace(r, of={_named(n, window.name): x for n, x in r.of.items()}) for r in found]
-    fitted, error = Evidence().plus(rows).solved()
+    fitted, error = Evidence().plus(rows).solved
     return {
         "workers_windows": len(rows),
         "error_ratio": error,

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+INSTALL_HISTORY = "in a clone: make setup; else: requirements-history.txt of the release, see docs/guide/install.md"
+"""Hint on the packages that mining, replay and plots need."""
+
 
 class StormpilotError(Exception):
     """Base of every error that carries a sentence for the user; `exit_code` is what the CLI ends with."""

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
-
-import msgspec
 
 from stormpilot.control.situation import Situation
 from stormpilot.decide.origin import AnsweredRequest, PlanOrigin
 from stormpilot.messages.core import HistoryEntry, encode
 from stormpilot.messages.settings import AuditRecord
-from stormpilot.model.values import Model
 from stormpilot.publish.publisher import Publisher
 from stormpilot.zookeeper.client import Append, Delete, Put, Step
 
@@ -25,12 +21,14 @@ class AuditRecords:
     name: str
     new_id: Callable[[], str]
 
-    def of_plan(self, entry: HistoryEntry, origin: PlanOrigin, model: Model | None, situation: Situation) -> list[Step]:
-        """Writes that go with a plan: its audit record, and the end of the request that it answers."""
+    def of_plan(self, entry: HistoryEntry, origin: PlanOrigin, inputs: str, situation: Situation) -> list[Step]:
+        """Writes that go with a plan: its audit record, and the end of the request that it answers.
+
+        `inputs`: hash of the model that it was made on.
+        """
         t, plan_id = entry.plan.topology_id, entry.plan.plan_id
         published = situation.snapshot.plans.get(t)
         before = None if published is None or published.message is None else published.message.plan_id
-        inputs = "" if model is None else hashlib.sha256(msgspec.json.encode(model)).hexdigest()
         result = f"published {plan_id}, {entry.moved_executors} executors move"
         result = f"gave up {before}" if entry.gives_up else result
         request = origin.request

@@ -122,8 +122,8 @@ class ImprovementProposer:
         if entry is None or entry.plan.workers != placement.workers:
             return False
         decide, now_ms = situation.config.decide, situation.now_ms
-        state, cluster = situation.topologies[t], situation.cluster_for({t})
-        return stands(entry, state, cluster, decide, now_ms, situation.coming_slots(t))
+        alone, holders = situation.part_for({t}), situation.slot_holders(placement)
+        return stands(entry, situation.topologies[t], alone, decide, now_ms, holders)
 
     def _planned_and_judged(
         self, group: States, situation: Situation, forecast: Forecast, choice: Choice | None, criteria: Criteria

@@ -172,7 +172,7 @@ class PlanDispatcher:
 
     def _records(self, entry: HistoryEntry, verdict: Verdict, situation: Situation) -> list[Step]:
         t = entry.plan.topology_id
-        return self.records.of_plan(entry, verdict.origins.get(t, PlanOrigin()), verdict.models.get(t), situation)
+        return self.records.of_plan(entry, verdict.origins.get(t, PlanOrigin()), verdict.inputs_hash(t), situation)
 
 
 def _with_action(verdict: Verdict, action: str) -> list[str]:

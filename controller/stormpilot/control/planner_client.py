@@ -80,7 +80,7 @@ class PlannerClient:
             return Reason.INFEASIBLE, f"{planner}: {plan.constraint}: {plan.text}"
         wrong = violations(model, plan)
         if wrong:
-            return Reason.PLANNER_FAILED, f"{planner}: {wrong[0]}"
+            return Reason.CONSTRAINT_BROKEN, f"{planner}: {wrong[0]}"
         return plan
 
     def has_room(self, model: Model) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -122,8 +123,12 @@ class Recorder:
         if self._traffic_log is None:
             return
         now_ms = observation.at_ms
+        made = defaultdict[int, list[str]](list)
         for t, entry in report.plans.items():
-            self._keep_model(entry.plan.plan_id, report.models[t])
+            made[id(report.models[t])].append(entry.plan.plan_id)
+        for model in {id(m): m for m in report.models.values()}.values():
+            if plan_ids := made[id(model)]:
+                self._keep_model(plan_ids, model)
         for t in report.decisions:
             self._traffic_log.add("decisions", [decision_row(report, t, epoch, took_ms)], t)
         for move in report.ended:
@@ -136,10 +141,10 @@ class Recorder:
             self._traffic_log.flush(now_ms)
             self._keep_house(now_ms)
 
-    def _keep_model(self, plan_id: str, model: Model) -> None:
+    def _keep_model(self, plan_ids: Sequence[str], model: Model) -> None:
         folder = None if self._traffic_log is None else self._traffic_log.place.local
         if folder is not None:
-            self._guarded(lambda: models.keep(folder, plan_id, model))
+            self._guarded(lambda: models.keep(folder, plan_ids, model))
 
     def _keep_house(self, now_ms: int) -> None:
         assert self._traffic_log is not None

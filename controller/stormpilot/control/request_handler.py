@@ -12,7 +12,9 @@ from dataclasses import dataclass, replace
 
 from stormpilot.control.audit_records import AuditRecords
 from stormpilot.control.evictions import EvictionProposer
+from stormpilot.control.reservations import as_placement
 from stormpilot.control.situation import Situation
+from stormpilot.decide.admit import TopologyState
 from stormpilot.decide.approval import still_waiting
 from stormpilot.decide.judge import Verdict
 from stormpilot.decide.origin import AnsweredRequest
@@ -62,17 +64,17 @@ class RequestHandler:
 
     def _answer(self, topology_id: str, situation: Situation) -> AnsweredRequest:
         request, config = situation.snapshot.settings.requests[topology_id].request, situation.config
+        entry = None if request is None else request.entry
         outcome = answer(
             request,
             situation.topologies[topology_id],
-            situation.cluster_for({topology_id}),
+            situation.part_for({topology_id}),
             *situation.lost,
             config.decide,
             situation.now_ms,
             config.planner.traffic,
-            situation.coming_slots(topology_id),
+            {} if entry is None else situation.slot_holders(as_placement(topology_id, entry.plan.workers)),
         )
-        entry = None if request is None else request.entry
         gives_up = outcome.plan is not None and entry is not None and entry.gives_up
         if entry is not None and gives_up and not self.evictions.stands(topology_id, entry.text, situation):
             why = f"{entry.plan.plan_id} was proposed to make room, which nobody waits for like that any more"
@@ -88,14 +90,18 @@ class RequestHandler:
                 if request.outcome.decision is not None and request.outcome.plan is None:
                     found[t] = request.outcome.decision
             elif state.approval and state.mode == "act":
-                proposal, _ = self.publisher.proposal(t)
-                decide = situation.config.decide
-                decision = still_waiting(
-                    proposal, state, situation.cluster_for({t}), decide, situation.now_ms, situation.coming_slots(t)
-                )
+                decision = self._still_waiting(state, situation)
                 if decision is not None:
                     found[t] = decision
         return found
+
+    def _still_waiting(self, state: TopologyState, situation: Situation) -> Decision | None:
+        t = state.topology.id
+        proposal, _ = self.publisher.proposal(t)
+        if proposal is None:
+            return None
+        alone, holders = situation.part_for({t}), situation.slot_holders(as_placement(t, proposal.plan.workers))
+        return still_waiting(proposal, state, alone, situation.config.decide, situation.now_ms, holders)
 
     def _verdict(self, topology_id: str, situation: Situation) -> Verdict:
         """The plan of a request, once more held against what was published before it in this cycle."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -83,8 +84,15 @@ class Situation:
 
     def cluster_for(self, topology_ids: Collection[str]) -> Model:
         """The cluster as these topologies may use it: without what plans of others that are on their way will need."""
+        if not set(topology_ids) & self.on_their_way.keys():
+            return self._reserved
         others = {t: plans for t, plans in self.on_their_way.items() if t not in topology_ids}
         return with_reservations(self.model, others)
+
+    @cached_property
+    def _reserved(self) -> Model:
+        """The cluster without what any plan that is on its way will need."""
+        return with_reservations(self.model, self.on_their_way)
 
     def part_for(self, topology_ids: Collection[str]) -> Model:
         """These topologies alone, on what others leave of the cluster."""
@@ -97,7 +105,7 @@ class Situation:
     @cached_property
     def _parts(self) -> Parts:
         """The parts of topologies that have no plan on its way."""
-        return Parts(self.cluster_for(()))
+        return Parts(self._reserved)
 
     def problems(self, plan: Plan) -> list[Violation]:
         """Violations of a plan of one topology now; another topology in one of its slots comes first."""
@@ -108,23 +116,25 @@ class Situation:
 
     def slot_holders(self, placement: TopologyPlan) -> dict[tuple[str, int], str]:
         """Slots of a placement that another topology has, or gets by a plan on its way, with its name."""
-        slots = {(w.supervisor, w.port) for w in placement.workers}
-        coming = self.coming_slots(placement.id)
-        running = {
-            (a.supervisor, a.port): t.name for t in self.model.topologies if t.id != placement.id for a in t.assignment
-        }
-        return {slot: name for slot, name in {**coming, **running}.items() if slot in slots}
+        found = {}
+        for w in placement.workers:
+            names = [name for t, name in self._holders.get((w.supervisor, w.port), ()) if t != placement.id]
+            if names:
+                found[w.supervisor, w.port] = names[0]
+        return found
 
-    def coming_slots(self, topology_id: str) -> dict[tuple[str, int], str]:
-        """Slots that topologies other than this one get by a plan on its way, with their names."""
+    @cached_property
+    def _holders(self) -> Mapping[tuple[str, int], list[tuple[str, str]]]:
+        """Topologies (id, name) of every slot: those that run there before those that will."""
+        found = defaultdict[tuple[str, int], list[tuple[str, str]]](list)
         names = {t.id: t.name for t in self.model.topologies}
-        return {
-            (w.supervisor, w.port): f"{names[t]}, whose plan is on its way"
-            for t, plans in self.on_their_way.items()
-            if t != topology_id and t in names
-            for plan in plans
-            for w in plan.workers
-        }
+        for t in self.model.topologies:
+            for slot in {(a.supervisor, a.port) for a in t.assignment}:
+                found[slot].append((t.id, t.name))
+        for t_id, plans in self.on_their_way.items():
+            for slot in {(w.supervisor, w.port) for plan in plans for w in plan.workers} if t_id in names else ():
+                found[slot].append((t_id, f"{names[t_id]}, whose plan is on its way"))
+        return found
 
     def after(self, outcome: Outcome) -> Situation:
         """The situation once a verdict is published: its topologies are decided, its placements are reserved."""

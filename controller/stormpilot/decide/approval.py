@@ -28,19 +28,19 @@ def with_approval(verdict: Verdict, states: Mapping[str, TopologyState]) -> Verd
 
 
 def still_waiting(
-    proposal: HistoryEntry | None,
+    proposal: HistoryEntry,
     subject: TopologyState,
-    model: Model,
+    alone: Model,
     config: DecideSection,
     now_ms: int,
-    coming: Holders = NOBODY,
+    holders: Holders = NOBODY,
 ) -> Decision | None:
-    """APPROVAL_NEEDED while a young proposal that still fits waits: then no other plan is made."""
-    if proposal is None or proposal.reason != Reason.APPROVAL_NEEDED or not subject.approval:
+    """APPROVAL_NEEDED while a young proposal that still fits waits: then no other plan is made. Arguments: `stands`."""
+    if proposal.reason != Reason.APPROVAL_NEEDED or not subject.approval:
         return None
     if subject.new or subject.degraded or subject.asked:
         return None
-    if not stands(proposal, subject, model, config, now_ms, coming):
+    if not stands(proposal, subject, alone, config, now_ms, holders):
         return None
     until_ms = _until_ms(proposal, config)
     text = f"plan {proposal.plan.plan_id} ({proposal.text}) waits for `stormpilot approve {subject.topology.name}`"
@@ -50,13 +50,13 @@ def still_waiting(
 def stands(
     proposal: HistoryEntry,
     subject: TopologyState,
-    model: Model,
+    alone: Model,
     config: DecideSection,
     now_ms: int,
-    coming: Holders = NOBODY,
+    holders: Holders = NOBODY,
 ) -> bool:
-    """Whether a proposal is young enough to be approved, and still fits."""
-    return now_ms < _until_ms(proposal, config) and not unfit(proposal, subject, model, coming)
+    """Whether a proposal is young enough to be approved, and still fits; `alone` and `holders` as in `unfit`."""
+    return now_ms < _until_ms(proposal, config) and not unfit(proposal, subject, alone, holders)
 
 
 def _until_ms(proposal: HistoryEntry, config: DecideSection) -> int:

@@ -20,6 +20,8 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+import msgspec
+
 from stormpilot.decide.admit import TopologyState, cool_down_after_repair
 from stormpilot.decide.budget import HOUR_MS, plans_within_the_hour, restarted_workers
 from stormpilot.decide.closed_loop import LEAST_RISE, before_own_gain
@@ -36,8 +38,7 @@ from stormpilot.messages.moves import Metric
 from stormpilot.messages.thresholds import GAIN_RATIO, OVERLOAD_S, RESTART_S
 from stormpilot.model.closed_loop import grown
 from stormpilot.model.load import node_load_mhz, own_load_ratio, planned_load_mhz
-from stormpilot.model.subset import isolated
-from stormpilot.model.values import Model, Plan, Topology, TopologyPlan, Worker
+from stormpilot.model.values import Topology, TopologyPlan, Worker
 
 LEAST_WINDOW = 0.01
 """Rates of a shorter part of a window are as uncertain as those of this part."""
@@ -46,26 +47,18 @@ KEPT_SHARE = 0.02
 
 
 def evaluate(
-    model: Model, subject: TopologyState, plan: Plan, memory: Memory, criteria: Criteria, predictions: Predictions
+    subject: TopologyState, memory: Memory, criteria: Criteria, predictions: Predictions
 ) -> tuple[Decision, Memory]:
     """Decide for one topology by itself; `predictions` are those of the whole plan."""
-    return _Case(model, subject, plan, memory, criteria, predictions).decide()
+    return _Case(subject, memory, criteria, predictions).decide()
 
 
 class _Case:
-    def __init__(
-        self,
-        model: Model,
-        subject: TopologyState,
-        plan: Plan,
-        memory: Memory,
-        criteria: Criteria,
-        predictions: Predictions,
-    ):
-        self.model, self.subject, self.plan, self.memory, self.criteria = model, subject, plan, memory, criteria
+    def __init__(self, subject: TopologyState, memory: Memory, criteria: Criteria, predictions: Predictions):
+        self.model, self.subject, self.memory, self.criteria = predictions.now, subject, memory, criteria
         self.topology = t = subject.topology
         self.own = criteria.of(t.id)
-        self.plans = {tp.id: tp for tp in plan.topologies}
+        self.plans, self.predictions = predictions.plans, predictions
         self.alone, self.then = predictions.alone[t.id], predictions.then
         own = predictions.by_topology[t.id]
         self.now_tps, self.new_tps = own.inter_node_tps
@@ -141,7 +134,7 @@ class _Case:
         before_tps = before_own_gain(self.subject.move, self.subject.sources, now_tps)
         if before_tps is None:
             return None
-        load_mhz, own_mhz = node_load_mhz(self.model), node_load_mhz(self.alone)
+        load_mhz, own_mhz = self.predictions.now_load_mhz, node_load_mhz(self.alone)
         limit_mhz = {s.id: s.limit_mhz for s in self.model.supervisors}
         came_mhz = {s: own_mhz[s] * (1 - before_tps / now_tps) for s in relieved}
         if any(load_mhz[s] - came_mhz[s] >= limit_mhz[s] for s in relieved):
@@ -161,7 +154,7 @@ class _Case:
         by = self.criteria.growth.get(self.topology.id)
         if by is None:
             return None
-        now_mhz = node_load_mhz(self.model)
+        now_mhz = self.predictions.now_load_mhz
         then_mhz = planned_load_mhz(grown(self.then, self.criteria.growth), self.plans)
         limit_mhz = {s.id: s.limit_mhz for s in self.model.supervisors}
         used = sorted({w.supervisor for w in self.plans[self.topology.id].workers})
@@ -266,7 +259,7 @@ class _Case:
         """NEW_SUPERVISOR for the sake of the busiest node."""
         new_supervisors = self.criteria.new_supervisors
         limit_mhz = {s.id: s.limit_mhz for s in self.model.supervisors if s.limit_mhz > 0}
-        before, after = node_load_mhz(self.model), planned_load_mhz(self.then, self.plans)
+        before, after = self.predictions.now_load_mhz, self.predictions.then_load_mhz
         busiest = max(limit_mhz, key=lambda s: (before[s] / limit_mhz[s], s), default=None)
         if busiest is None:
             return None
@@ -362,7 +355,9 @@ class _Case:
         return sum(e.rate for e in self.alone.traffic if e.to in restarting)
 
     def _own_load_mhz(self) -> tuple[Mapping[str, float], Mapping[str, float]]:
-        return node_load_mhz(self.alone), planned_load_mhz(isolated(self.then, self.topology.id), self.plans)
+        own = [t for t in self.then.topologies if t.id == self.topology.id]
+        then = msgspec.structs.replace(self.then, topologies=own, traffic=[])
+        return node_load_mhz(self.alone), planned_load_mhz(then, self.plans)
 
     def _fills(self) -> list[str]:
         """New supervisors that get executors by the plan."""
@@ -381,7 +376,7 @@ class _Case:
         overloaded = self._overloaded() | set(self.criteria.coming)
         if not overloaded:
             return []
-        before, after = node_load_mhz(self.model), planned_load_mhz(self.then, self.plans)
+        before, after = self.predictions.now_load_mhz, self.predictions.then_load_mhz
         own_before, own_after = self._own_load_mhz()
         return sorted(s for s in overloaded if after[s] < before[s] and own_after[s] < own_before[s])
 

@@ -8,8 +8,12 @@ its slots and its load, so a plan that wants those stays too (`capacity_check.py
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import msgspec
 
 from stormpilot.decide.admit import TopologyState
 from stormpilot.decide.budget import hold_what_is_over_budget
@@ -41,6 +45,17 @@ class Verdict:
     origins: Mapping[str, PlanOrigin] = field(default_factory=dict)
     standing: Mapping[str, TopologyPlan] = field(default_factory=dict)
 
+    @cached_property
+    def _hashes(self) -> dict[int, str]:
+        """SHA-256 of models, by identity: topologies that were planned together have one."""
+        models = {id(m): m for m in self.models.values()}
+        return {i: hashlib.sha256(msgspec.json.encode(m)).hexdigest() for i, m in models.items()}
+
+    def inputs_hash(self, topology_id: str) -> str:
+        """SHA-256 of the model that a topology was planned on, in hex; empty where it is not known."""
+        model = self.models.get(topology_id)
+        return "" if model is None else self._hashes[id(model)]
+
     @classmethod
     def of_one(cls, decision: Decision, plan: Plan, memory: Memory, model: Model) -> Verdict:
         """The verdict on a plan of one topology."""
@@ -59,7 +74,7 @@ def judge(model: Model, states: Mapping[str, TopologyState], plan: Plan, memory:
     plans = {tp.id: tp for tp in plan.topologies}
     predictions = predict_each(model, plan, criteria.traffic)
     for topology in model.topologies:
-        decision, memory = evaluate(model, states[topology.id], plan, memory, criteria, predictions)
+        decision, memory = evaluate(states[topology.id], memory, criteria, predictions)
         if decision.action != "skip" and not decision.moved_executors:  # the plan is what runs
             plans[topology.id] = as_it_runs(topology)
         decisions[topology.id] = decision

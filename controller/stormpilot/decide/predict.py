@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import msgspec
@@ -16,8 +17,9 @@ import msgspec
 from stormpilot.model.compiled import NOWHERE, compile_model
 from stormpilot.model.cost import inter_node_tps, moves
 from stormpilot.model.flow.model import depends_on_placement, flow_model
+from stormpilot.model.load import node_load_mhz, planned_load_mhz
 from stormpilot.model.subset import isolated_by_id, plan_of
-from stormpilot.model.values import Model, Plan
+from stormpilot.model.values import Model, Plan, TopologyPlan
 
 Traffic = Literal["flow", "measured"]
 
@@ -46,6 +48,8 @@ class Prediction:
 def predict(alone: Model, plan: Plan, traffic: Traffic) -> Prediction:
     """Predict for the only topology of a model; with `measured`, pairs and CPU are taken to stay as they are."""
     (topology,) = alone.topologies
+    used = {a.supervisor for a in topology.assignment} | {w.supervisor for t in plan.topologies for w in t.workers}
+    alone = msgspec.structs.replace(alone, supervisors=[s for s in alone.supervisors if s.id in used])
     c = compile_model(alone)
     placement = c.slots_of(plan)
     whole = not (c.current == NOWHERE).any()
@@ -87,17 +91,29 @@ def with_cpu(model: Model, predictions: Mapping[str, Prediction]) -> Model:
 class Predictions:
     """The predictions for all topologies of a plan.
 
-    `alone` is the model with one topology only, and `by_topology` its prediction, both by topology id. `then` is the
-    model with the predicted CPU.
+    `alone` is the model with one topology only, and `by_topology` its prediction, both by topology id. `now` is the
+    model, `then` the one with the predicted CPU, `plans` are by topology id.
     """
 
+    now: Model
+    plans: Mapping[str, TopologyPlan]
     alone: Mapping[str, Model]
     by_topology: Mapping[str, Prediction]
     then: Model
+
+    @cached_property
+    def now_load_mhz(self) -> Mapping[str, float]:
+        """CPU load by supervisor id, as everything runs."""
+        return node_load_mhz(self.now)
+
+    @cached_property
+    def then_load_mhz(self) -> Mapping[str, float]:
+        """CPU load by supervisor id, with all plans."""
+        return planned_load_mhz(self.then, self.plans)
 
 
 def predict_each(model: Model, plan: Plan, traffic: Traffic) -> Predictions:
     """Predict for every topology of a model; `plan` is complete."""
     alone = isolated_by_id(model)
     by_topology = {t: predict(only, plan_of(plan, t), traffic) for t, only in alone.items()}
-    return Predictions(alone, by_topology, with_cpu(model, by_topology))
+    return Predictions(model, {t.id: t for t in plan.topologies}, alone, by_topology, with_cpu(model, by_topology))

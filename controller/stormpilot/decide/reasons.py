@@ -247,8 +247,9 @@ class Reason(enum.StrEnum):
         "no other topology is leaving a drained host just now",
         "executors must leave, and another topology is leaving just now",
     )
-    PLANNER_FAILED = _gate(
-        "PLANNER_FAILED", _PLANNED, "the planner failed, or its plan breaks a constraint", notify="planner_failed"
+    PLANNER_FAILED = _gate("PLANNER_FAILED", _PLANNED, "the planner failed", notify="planner_failed")
+    CONSTRAINT_BROKEN = _gate(
+        "CONSTRAINT_BROKEN", _PLANNED, "the planner's answer breaks a constraint", notify="planner_failed"
     )
     INFEASIBLE = _gate("INFEASIBLE", _PLANNED, "no plan keeps all constraints", notify="infeasible")
     THROUGHPUT_WOULD_FALL = _gate(

@@ -12,7 +12,6 @@ from stormpilot.decide.predict import Traffic, predict
 from stormpilot.decide.reasons import Decision, Reason
 from stormpilot.messages.core import HistoryEntry
 from stormpilot.messages.settings import Hold, Request, Verb
-from stormpilot.model.subset import subset
 from stormpilot.model.values import Model, Plan, TopologyPlan
 from stormpilot.model.violations import Violation, violations
 
@@ -45,17 +44,17 @@ class RequestOutcome:
 def answer(
     request: Request | None,
     subject: TopologyState,
-    model: Model,
+    alone: Model,
     lost: list[str],
     known: int,
     config: DecideSection,
     now_ms: int,
     traffic: Traffic = "measured",
-    coming: Holders = NOBODY,
+    holders: Holders = NOBODY,
 ) -> RequestOutcome:
-    """Decide about the request for the topology of `subject` (None: one that cannot be read).
+    """Decide about the request for the topology of `subject` (None: one that cannot be read); the others as in `unfit`.
 
-    `coming` has the slots that other topologies get by plans on their way.
+    `lost`: supervisors that went, of `known`.
     """
     if request is None:
         return _refused("the request cannot be read")
@@ -72,11 +71,19 @@ def answer(
         return RequestOutcome(done=False, decision=waiting)
     if request.verb == "replan":
         return RequestOutcome(done=False, lift_hold=subject.hold is not None)
-    return _publish(request, subject, model, config, now_ms, traffic, coming)
+    return _publish(request, subject, alone, config, now_ms, traffic, holders)
 
 
-def unfit(entry: HistoryEntry, subject: TopologyState, model: Model, coming: Holders = NOBODY) -> list[Violation]:
-    """Why a plan made earlier cannot be applied to what runs now; empty when it can. `coming` as in `answer`."""
+def unfit(entry: HistoryEntry, subject: TopologyState, alone: Model, holders: Holders = NOBODY) -> list[Violation]:
+    """Why a plan made earlier cannot be applied to what runs now; empty when it can.
+
+    Parameters
+    ----------
+    alone
+        The topology on what others leave of the cluster.
+    holders
+        Topologies that have slots of the plan, or get them by plans on their way.
+    """
     t, plan = subject.topology, entry.plan
     if plan.topology_id != t.id:
         return [Violation("topology", f"it is a plan of {plan.topology_id}, not of {t.id}", [])]
@@ -91,21 +98,19 @@ def unfit(entry: HistoryEntry, subject: TopologyState, model: Model, coming: Hol
         text = f"the executors are others now ({gone} of the plan are gone, {new} are new): was it rebalanced?"
         return [Violation("executor-once", text, [])]
     problems: list[Violation] = []
-    slots = {s.id: set(s.slots) for s in model.supervisors}
-    hosts = {s.id: s.host for s in model.supervisors}
-    owner = {(a.supervisor, a.port): o.name for o in model.topologies if o.id != t.id for a in o.assignment}
-    owner = {**coming, **owner}
+    slots = {s.id: set(s.slots) for s in alone.supervisors}
+    hosts = {s.id: s.host for s in alone.supervisors}
     for w in plan.workers:
         held = [(t.id, start) for start, _ in w.executors]
-        if (w.supervisor, w.port) in owner:
-            text = f"slot {w.supervisor}:{w.port} is held by {owner[w.supervisor, w.port]}"
+        if (w.supervisor, w.port) in holders:
+            text = f"slot {w.supervisor}:{w.port} is held by {holders[w.supervisor, w.port]}"
             problems.append(Violation("slot-one-topology", text, held))
         elif w.supervisor not in slots:
             problems.append(Violation("slot-exists", f"supervisor {w.supervisor} is not there", held))
         elif w.port not in slots[w.supervisor]:
             text = f"{hosts[w.supervisor]} ({w.supervisor}) has no slot {w.port} now"
             problems.append(Violation("slot-exists", text, held))
-    problems = problems or violations(subset(model, {t.id}), plan_of_entry(entry))
+    problems = problems or violations(alone, plan_of_entry(entry))
     return list({str(v): v for v in problems}.values())
 
 
@@ -165,25 +170,25 @@ def plan_of_entry(entry: HistoryEntry) -> Plan:
 def _publish(
     request: Request,
     subject: TopologyState,
-    model: Model,
+    alone: Model,
     config: DecideSection,
     now_ms: int,
     traffic: Traffic,
-    coming: Holders,
+    holders: Holders,
 ) -> RequestOutcome:
     """An approved plan, or the one to roll back to."""
     entry, t = request.entry, subject.topology
     if entry is None:
         return _refused("it names no plan")
     plan_id = entry.plan.plan_id
-    problems = unfit(entry, subject, model, coming)
+    problems = unfit(entry, subject, alone, holders)
     if why := refusal(request.verb, entry, subject, problems, now_ms, config.approval_max_age_s):
         return _refused(why)
     note = ""
     if problems:  # of a rollback, about CPU: it ran like this before, and start-up alone may use more than the limit
         note = f"over the CPU limit by what is measured now: {'; '.join(v.text for v in problems)}"
     plan = plan_of_entry(entry)
-    seen = predict(subset(model, {t.id}), plan, traffic)
+    seen = predict(alone, plan, traffic)
     moved = seen.moved
     why = f" ({request.why})" if request.why else ""
     if entry.gives_up:

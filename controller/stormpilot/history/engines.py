@@ -9,11 +9,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from urllib.parse import urlsplit
 
-from stormpilot.errors import UnreachableError, UsageError
+from stormpilot.errors import INSTALL_HISTORY, UnreachableError, UsageError
 from stormpilot.history.frames import Name
-
-INSTALL = "in a clone: make setup; else: requirements-history.txt of the release, see docs/guide/install.md"
-"""Hint on the packages that this folder needs."""
 
 
 class Asked(StrEnum):
@@ -50,12 +47,12 @@ def chosen(asked: Asked, path: str, master: str | None, conf: Sequence[str]) -> 
         if for_spark:
             raise UsageError(f"--engine duckdb: {for_spark}")
         if missing:
-            raise UnreachableError(f"{' and '.join(missing)} not installed; {INSTALL}")
+            raise UnreachableError(f"{' and '.join(missing)} not installed; {INSTALL_HISTORY}")
         return Choice("duckdb", "as asked")
     if for_spark:
         return Choice("spark", for_spark)
     if missing:
-        return Choice("spark", f"{' and '.join(missing)} not installed ({INSTALL})")
+        return Choice("spark", f"{' and '.join(missing)} not installed ({INSTALL_HISTORY})")
     return Choice("duckdb", "the log is on this machine")
 
 

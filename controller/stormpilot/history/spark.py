@@ -19,8 +19,7 @@ from typing import IO, TYPE_CHECKING
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
-from stormpilot.errors import UnreachableError, UsageError
-from stormpilot.history.engines import INSTALL
+from stormpilot.errors import INSTALL_HISTORY, UnreachableError, UsageError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -111,7 +110,7 @@ def start(
             from pyspark.errors import PySparkException
             from pyspark.sql import SparkSession
         except ImportError as e:
-            raise UnreachableError(f"PySpark is not installed ({e}); {INSTALL}") from e
+            raise UnreachableError(f"PySpark is not installed ({e}); {INSTALL_HISTORY}") from e
         if not submitted and _is_local(wanted["spark.master"]):
             os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # what replay runs in executors is installed here
         try:

@@ -30,28 +30,22 @@ class _Held:
 class Parts:
     """The parts of a model: what every topology holds of the supervisors is added up once.
 
-    Whoever takes one topology after the other looks through the cluster once, and not again for each.
+    Whoever takes one topology after the other looks through the cluster once, and not again for each. Topologies of
+    `always` are in every part that is taken: of what they hold only the slots matter.
     """
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Model, always: Collection[str] = ()) -> None:
         self._model = model
         self._held: defaultdict[str, dict[str, _Held]] = defaultdict(dict)
         for topology in model.topologies:
-            executors = {e.start: e for e in topology.executors}
-            takes = {c.id: c.resources for c in topology.components if c.resources}
-            for a in topology.assignment:
-                held = self._held[a.supervisor].setdefault(topology.id, _Held())
-                held.ports.add(a.port)
-                executor = executors.get(a.start)
-                if executor is not None:
-                    held.cpu_mhz += executor.cpu_mhz
-                    held.memory_mb += executor.memory_mb
-                    for name, amount in takes.get(executor.component, NOTHING).items():
-                        held.resources[name] += amount  # type: ignore[assignment]
-            if topology.shared_memory:
-                slots = {a.start: (a.supervisor, a.port) for a in topology.assignment}
-                for node, amount_mb in shared_on_nodes([(topology, slots)]).items():
-                    self._held[node][topology.id].memory_mb += amount_mb
+            own: defaultdict[str, _Held] = defaultdict(_Held)
+            if topology.id in always:
+                for a in topology.assignment:
+                    own[a.supervisor].ports.add(a.port)
+            else:
+                _add_up(topology, own)
+            for node, held in own.items():
+                self._held[node][topology.id] = held
 
     def of(self, topology_ids: Collection[str]) -> Model:
         """The model of these topologies alone: what others hold of the supervisors is taken out.
@@ -108,9 +102,28 @@ class Parts:
         return traffic_of_each(self._model)
 
 
+def _add_up(topology: Topology, own: defaultdict[str, _Held]) -> None:
+    """Put what a topology holds into `own`, by supervisor."""
+    executors = {e.start: e for e in topology.executors}
+    takes = {c.id: c.resources for c in topology.components if c.resources}
+    for a in topology.assignment:
+        held = own[a.supervisor]
+        held.ports.add(a.port)
+        executor = executors.get(a.start)
+        if executor is not None:
+            held.cpu_mhz += executor.cpu_mhz
+            held.memory_mb += executor.memory_mb
+            for name, amount in takes.get(executor.component, NOTHING).items():
+                held.resources[name] += amount  # type: ignore[assignment]
+    if topology.shared_memory:
+        slots = {a.start: (a.supervisor, a.port) for a in topology.assignment}
+        for node, amount_mb in shared_on_nodes([(topology, slots)]).items():
+            own[node].memory_mb += amount_mb
+
+
 def subset(model: Model, topology_ids: Collection[str]) -> Model:
     """`Parts.of` a model of which one part is wanted."""
-    return Parts(model).of(topology_ids)
+    return Parts(model, topology_ids).of(topology_ids)
 
 
 def less(resources: Mapping[str, float], taken: Mapping[str, float]) -> dict[str, float]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -80,7 +81,7 @@ class Evidence:
         at = {n: i for i, n in enumerate(names)}
         gram, moment = np.zeros((len(names), len(names))), np.zeros(len(names))
         old = np.array([at[n] for n in self.names], dtype=np.int64)
-        fade = 1.0 if self.rows + len(rows) <= MOST_ROWS else max(0.0, (MOST_ROWS - len(rows)) / self.rows)
+        fade = min(1.0, max(0.0, (MOST_ROWS - len(rows)) / self.rows)) if self.rows else 1.0
         if len(old):
             gram[np.ix_(old, old)] = fade * self.gram
             moment[old] = fade * self.moment
@@ -93,6 +94,7 @@ class Evidence:
             squares += weight * row.cores**2
         return Evidence(names, gram, moment, squares, fade * self.rows + len(rows), self.seen + len(rows))
 
+    @cached_property
     def solved(self) -> tuple[dict[str, float], float | None]:
         """The unknowns, none below 0, and the error of the rows by them, relative, in the mean of the squares."""
         names = tuple(sorted({*self.names, *CONSTANTS}))
@@ -111,6 +113,9 @@ class Evidence:
             left = self.squares - 2 * float(own @ self.moment) + float(own @ self.gram @ own)
             error = NOISE_RATIO * float(np.sqrt(max(left, 0.0) / self.rows))
         return dict(zip(names, found.tolist(), strict=True)), error
+
+
+NO_EVIDENCE = Evidence()
 
 
 def sums_of(evidence: Evidence) -> CpuSums:
@@ -162,7 +167,7 @@ def awake_s(snapshot: TopologySnapshot) -> float:
 
 def law_of(evidence: Evidence | None, stays_awake_s: float, core_mhz: float) -> CpuLaw:
     """The law of a topology, in MHz of cores of `core_mhz`; without evidence that of the constants."""
-    found, error = (evidence or Evidence()).solved()
+    found, error = (evidence or NO_EVIDENCE).solved
     return CpuLaw(
         worker_mhz=found["worker"] * core_mhz,
         awake_mhz=found["awake"] * core_mhz,

@@ -6,8 +6,9 @@ from collections.abc import Collection, Mapping
 
 from stormpilot.messages.core import TopologySnapshot
 from stormpilot.messages.moves import MoveState
+from stormpilot.model.subset import traffic_of_each
 from stormpilot.model.values import Model
-from stormpilot.observe.cpu_law import Evidence, awake_s, evidence_of
+from stormpilot.observe.cpu_law import NO_EVIDENCE, Evidence, awake_s, evidence_of
 from stormpilot.observe.edges import Rates
 from stormpilot.observe.worker_cpu import rows_of
 
@@ -56,13 +57,12 @@ class CpuLearner:
         }
         if not due:
             return
-        hosts = {s.id: s.host for s in model.supervisors}
+        hosts, edges = {s.id: s.host for s in model.supervisors}, traffic_of_each(model)
         for topology in model.topologies:
             t = topology.id
             if t not in due or t not in snapshots:
                 continue
-            edges = [e for e in model.traffic if e.topology == t]
-            rows = rows_of(topology, edges, rates[t], hosts, awake_s(snapshots[t]))
+            rows = rows_of(topology, edges[t], rates[t], hosts, awake_s(snapshots[t]))
             if rows:
-                self.evidence[t] = self.evidence.get(t, Evidence()).plus(rows)
+                self.evidence[t] = self.evidence.get(t, NO_EVIDENCE).plus(rows)
                 self._learned_ms[t] = now_ms

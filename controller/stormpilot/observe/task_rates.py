@@ -62,6 +62,7 @@ def merged(own: TaskRates, jvm: TaskRates) -> TaskRates:
     return replace(
         jvm,
         cpu_cores=jvm.cpu_cores + (own.cpu_cores if unseen else 0.0),
+        child_cores=own.cpu_cores if unseen else jvm.child_cores,
         memory_mb=_sum_of(jvm.memory_mb, own.memory_mb if unseen else None),
         latency_ms=own.latency_ms if any(n for _, n in own.latency_ms) else jvm.latency_ms,
     )

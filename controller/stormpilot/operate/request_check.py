@@ -13,6 +13,7 @@ from stormpilot.errors import RefusedError
 from stormpilot.messages.controller_state import TopologyView
 from stormpilot.messages.core import HistoryEntry, TopologySnapshot
 from stormpilot.messages.settings import ALL, Verb, setting_key
+from stormpilot.model.subset import subset
 from stormpilot.observe.observer import Observer
 from stormpilot.observe.reader import Reader, StoreSnapshot
 from stormpilot.operate.operator import Operator
@@ -51,7 +52,8 @@ def check(operator: Operator, verb: Verb, snapshot: TopologySnapshot, entry: His
     if view is not None and row is not None and row.only_leader_knows:
         raise RefusedError(f"{name}: {view.sentence}")
     max_age_s = None if seen.controller is None else seen.controller.approval_max_age_s
-    problems = unfit(entry, subject, model)
+    holders = {(a.supervisor, a.port): t.name for t in model.topologies if t is not topology for a in t.assignment}
+    problems = unfit(entry, subject, subset(model, {topology.id}), holders)
     rollout = seen.rollouts.get(snapshot.id)
     moving = rollout is not None and rollout.message is not None and rollout.message.running
     why = refusal(verb, entry, subject, problems, operator.now_ms, max_age_s, measured=False, moving=moving)

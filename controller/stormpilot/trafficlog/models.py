@@ -1,10 +1,13 @@
 """The models that published plans were made from: `<traffic log>/models/<plan id>.json`, the newest ones.
 
+Plans of topologies that were planned together have one model: it is written once, and has a name for each.
 `stormpilot plan compute --model` reads them: a plan can be made again, explained, and compared with any other planner.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -15,14 +18,22 @@ FOLDER = "models"
 KEPT = 50
 
 
-def keep(directory: Path, plan_id: str, model: Model) -> Path:
-    """Write a model, whole or not at all, and remove the oldest beyond `KEPT`; `OSError` when the disk fails."""
+def keep(directory: Path, plan_ids: Sequence[str], model: Model) -> list[Path]:
+    """Write the model of plans, whole or not at all, and remove the oldest beyond `KEPT`; `OSError` when that fails."""
     folder = directory / FOLDER
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{plan_id}.json"
-    hidden = folder / f".{plan_id}.tmp"
+    paths = [folder / f"{plan_id}.json" for plan_id in plan_ids]
+    hidden = folder / f".{plan_ids[0]}.tmp"
     hidden.write_bytes(msgspec.json.format(msgspec.json.encode(model), indent=1))
-    hidden.replace(path)
-    for old in sorted(folder.glob("*.json"), key=lambda p: p.stat().st_mtime_ns)[:-KEPT]:
-        old.unlink()
-    return path
+    for path in paths:
+        path.unlink(missing_ok=True)
+        path.hardlink_to(hidden)
+    hidden.unlink()
+    names = defaultdict[tuple[int, int], list[Path]](list)
+    for path in folder.glob("*.json"):
+        kept = path.stat()
+        names[kept.st_mtime_ns, kept.st_ino].append(path)
+    for written in sorted(names)[:-KEPT]:
+        for path in names[written]:
+            path.unlink()
+    return paths

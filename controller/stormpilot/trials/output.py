@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from stormpilot.errors import UnreachableError, UsageError
+from stormpilot.errors import INSTALL_HISTORY, UnreachableError, UsageError
 from stormpilot.sizing.performance import Performance
 from stormpilot.sizing.problem import Component, Problem, Slot, Static, Stream, VmSize
 from stormpilot.sizing.profiling import Trial
@@ -43,7 +43,7 @@ def plot(file: Path, name: str, peaks: Sequence[Trial], trials: Sequence[Trial])
     try:
         import matplotlib
     except ImportError:
-        raise UnreachableError("a plot needs matplotlib: pip install 'stormpilot[history]'") from None
+        raise UnreachableError(f"a plot needs matplotlib; {INSTALL_HISTORY}") from None
     matplotlib.use("Agg")
     matplotlib.rcParams.update({"svg.hashsalt": name, "font.size": 9})
     from matplotlib import pyplot

@@ -93,6 +93,22 @@ def test_where_the_planner_fails_nobody_else_moves_for_it_and_it_is_asked_again(
     assert asked[0] == asked[1], "the strictest question both times"
 
 
+def test_where_the_answer_breaks_a_constraint_a_looser_question_is_asked(drained: tuple[World, str]) -> None:
+    w, t = drained
+    drains, asked = proposer(w, t, lambda n: True)
+    answer = w.planner
+
+    def planner(model: Model) -> Plan | Infeasible:
+        answer(model)
+        nowhere: Slots = {("a", 6700): (1, 4, 6), ("z", 6700): (2, 3, 5)}
+        return plan_in(model, {t: AWAY if len(asked) == 2 else nowhere})
+
+    w.planner = planner
+    verdict = drains.propose(w.situation())
+    assert verdict is not None
+    assert (len(asked), verdict.decisions[t].action) == (2, "publish")
+
+
 def test_without_anybody_on_the_host_nothing_is_proposed(drained: tuple[World, str]) -> None:
     w, t = drained
     w.place(t, AWAY)

@@ -117,7 +117,7 @@ def test_first_plans_are_made_by_their_own_planner_without_its_parameters() -> N
         (RuntimeError("gone"), Reason.PLANNER_FAILED, "online: RuntimeError: gone"),
         (
             plan({("z", 1): (1, 2, 3, 4)}),
-            Reason.PLANNER_FAILED,
+            Reason.CONSTRAINT_BROKEN,
             "online: slot-exists: z:1 is no slot of a live supervisor",
         ),
     ],

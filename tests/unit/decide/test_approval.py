@@ -55,7 +55,6 @@ def test_no_other_plan_is_made_while_one_waits_that_is_young_and_fits() -> None:
     assert found.until_ms == NOW_MS + 840_000
     assert still_waiting(proposal(900), who, model(), CONFIG, NOW_MS) is None
     assert still_waiting(proposal(60), who, model(limit_mhz=300.0), CONFIG, NOW_MS) is None
-    assert still_waiting(None, who, model(), CONFIG, NOW_MS) is None
 
 
 def test_what_is_pressing_is_planned_anew() -> None:

@@ -15,6 +15,7 @@ from stormpilot.decide.requests import RequestOutcome, answer
 from stormpilot.messages.core import HistoryEntry, PlanMessage, Worker, plan_checksum
 from stormpilot.messages.settings import Hold, Request, Verb
 from stormpilot.model.constraints import constrained
+from stormpilot.model.subset import subset
 from stormpilot.model.values import Exclusion, Model, Plan
 
 CONFIG = DecideSection(approval_max_age_s=900, request_max_age_s=600, rollback_hold_s=1800, discard_hold_s=3600)
@@ -53,7 +54,9 @@ def answered(
     who = who or subject()
     on = on or model(who.topology)
     gone = [f"s{i}" for i in range(lost)]
-    return answer(request, who, on, gone, 3 + lost, CONFIG, NOW_MS)
+    others = {(a.supervisor, a.port): t.name for t in on.topologies if t.id != who.topology.id for a in t.assignment}
+    alone = subset(on, {who.topology.id})
+    return answer(request, who, alone, gone, 3 + lost, CONFIG, NOW_MS, holders=others)
 
 
 def test_approved_plan_is_published_as_it_was_made_and_ends_a_hold() -> None:

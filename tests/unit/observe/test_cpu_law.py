@@ -39,7 +39,7 @@ def test_without_windows_the_constants_hold() -> None:
 
 def test_windows_of_many_placements_tell_what_a_worker_and_a_distance_cost() -> None:
     rng = np.random.default_rng(1)
-    found, error = Evidence().plus([window(rng, 0.01) for _ in range(100)]).solved()
+    found, error = Evidence().plus([window(rng, 0.01) for _ in range(100)]).solved
     assert found["far"] - found["in_worker"] == pytest.approx(TRUE["far"] - TRUE["in_worker"], rel=0.2)
     assert found["worker"] == pytest.approx(TRUE["worker"], rel=0.3)
     assert error is not None
@@ -47,14 +47,14 @@ def test_windows_of_many_placements_tell_what_a_worker_and_a_distance_cost() -> 
 
 
 def test_what_no_window_tells_of_stays_at_its_constant() -> None:
-    found, _ = Evidence().plus([Row({"worker": 1.0, "asleep": 2.0}, 0.09)] * 50).solved()
+    found, _ = Evidence().plus([Row({"worker": 1.0, "asleep": 2.0}, 0.09)] * 50).solved
     assert found["far"] == CONSTANTS["far"].value
     assert found["worker"] + 2 * found["asleep"] == pytest.approx(0.09, rel=0.05)
 
 
 def test_no_unknown_is_below_zero() -> None:
     rows = [Row({"worker": 1.0, "far": tps}, 0.2 - tps * 1e-4) for tps in (0.0, 500.0, 1000.0)]
-    found, _ = Evidence().plus(rows).solved()
+    found, _ = Evidence().plus(rows).solved
     assert min(found.values()) >= 0
 
 
@@ -65,7 +65,7 @@ def test_evidence_in_parts_is_evidence_as_a_whole() -> None:
     whole = Evidence().plus(rows)
     assert parts.names == whole.names
     assert np.allclose(parts.gram, whole.gram)
-    assert parts.solved()[0] == pytest.approx(whole.solved()[0])
+    assert parts.solved[0] == pytest.approx(whole.solved[0])
 
 
 def test_old_windows_fade() -> None:
@@ -74,7 +74,18 @@ def test_old_windows_fade() -> None:
     for _ in range(5 * MOST_ROWS // 100):
         evidence = evidence.plus([new] * 100)
     assert evidence.rows <= MOST_ROWS
-    assert evidence.solved()[0]["worker"] == pytest.approx(0.1, abs=0.03)
+    assert evidence.solved[0]["worker"] == pytest.approx(0.1, abs=0.03)
+
+
+def test_more_windows_at_once_than_count_in_full_are_taken_in_and_then_fade() -> None:
+    """A topology of 500 workers tells as many in its first window."""
+    rng = np.random.default_rng(2)
+    rows = [window(rng) for _ in range(MOST_ROWS + 100)]
+    once = Evidence().plus(rows)
+    assert (once.rows, once.seen) == (len(rows), len(rows))
+    assert once.solved[0]["worker"] == pytest.approx(TRUE["worker"], rel=0.1)
+    again = once.plus(rows)
+    assert (again.rows, again.seen) == (len(rows), 2 * len(rows))
 
 
 def test_next_leader_goes_on_with_what_was_learned() -> None:
@@ -83,7 +94,7 @@ def test_next_leader_goes_on_with_what_was_learned() -> None:
     message = msgspec.json.decode(msgspec.json.encode(sums_of(evidence)), type=CpuSums)
     again = evidence_of(message)
     assert again is not None
-    assert again.solved()[0] == pytest.approx(evidence.solved()[0])
+    assert again.solved[0] == pytest.approx(evidence.solved[0])
 
 
 @pytest.mark.parametrize(

@@ -93,6 +93,9 @@ def test_cpu_of_the_python_process_is_counted_once_whoever_saw_it() -> None:
     unseen = rates(both(child_cpu_s=None), 40)
     assert seen.cpu_cores == pytest.approx(0.3)
     assert unseen.cpu_cores == pytest.approx(0.3 + 0.1)
+    assert unseen.child_cores == pytest.approx(rates(history_of((10, report(10)), (40, report(40))), 40).cpu_cores), (
+        "it is told apart from the JVM, by what the task says of itself"
+    )
 
 
 def test_latency_is_that_of_the_spout_which_times_every_tuple() -> None:

@@ -13,14 +13,17 @@ from stormpilot.trafficlog import models
 
 
 def test_a_kept_model_is_read_back_as_it_was(tmp_path: Path) -> None:
-    path = models.keep(tmp_path, "p-1", model())
-    assert path.name == "p-1.json"
-    assert read_model(path) == model()
+    first, second = models.keep(tmp_path, ["p-1", "p-2"], model())
+    assert (first.name, second.name) == ("p-1.json", "p-2.json")
+    assert read_model(first) == read_model(second) == model()
+    assert first.samefile(second), "plans that were made together share what they were made from"
+    assert sorted(p.name for p in first.parent.iterdir()) == ["p-1.json", "p-2.json"]
 
 
 def test_only_the_newest_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(models, "KEPT", 2)
     for n in range(4):
-        path = models.keep(tmp_path, f"p-{n}", model())
+        path, _ = models.keep(tmp_path, [f"p-{n}", f"q-{n}"], model())
         os.utime(path, ns=(n, n))
-    assert sorted(p.name for p in (tmp_path / models.FOLDER).iterdir()) == ["p-2.json", "p-3.json"]
+    left = sorted(p.name for p in (tmp_path / models.FOLDER).iterdir())
+    assert left == ["p-2.json", "p-3.json", "q-2.json", "q-3.json"]

@@ -328,7 +328,7 @@ class _Player:
         if isinstance(answer, Infeasible):
             return Reason.INFEASIBLE, f"{answer.constraint}: {answer.text}"
         wrong = violations(model, answer)
-        return answer if not wrong else (Reason.PLANNER_FAILED, str(wrong[0]))
+        return answer if not wrong else (Reason.CONSTRAINT_BROKEN, str(wrong[0]))
 
 
 def held_up_tps(topology: Topology, plan: TopologyPlan, traffic: Sequence[Edge]) -> float:

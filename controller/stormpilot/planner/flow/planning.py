@@ -51,6 +51,7 @@ AFFORDED = 0.9  # of the tries that the clock leaves: what they are for is to en
 PARTITION_PART = 0.5  # of the time that pairs leave, which `partition` may take as a candidate of `best`
 MORE_RUNS = 4  # at most, with all tries each, where what was found still overloads a node
 TIGHTER = 1.05  # times what nodes lack by the CPU of places, which the search does not see, limits are lowered
+CHECK_PART = 0.1  # of the time, that is kept to relieve nodes of CPU that follows from places
 TRIES_PER_ITERATION = 0.02  # a try of this search costs as much as many of the search on pairs
 
 Measured = Callable[[Model, LeftS], "Plan | Infeasible"]
@@ -226,7 +227,9 @@ class _Planning:
         if not small and best.violation <= NO_VIOLATION and best.cost <= self.nothing:
             return best, False
         tries = self._tries()
-        budget = Budget(self.left_s, tries, by_clock=not small)
+        left_s = self.left_s()
+        kept_s = CHECK_PART * left_s if self.places.needed and math.isfinite(left_s) else 0.0
+        budget = Budget(self.left_s, tries, kept_s=kept_s, by_clock=not small)
         best = self._improved(best, [best], tries // PROBE, budget)[0]  # without a clock too: it changes nothing
         if self.others is not None and self.params.iterations is None:
             budget.tries = None
@@ -240,7 +243,7 @@ class _Planning:
             heads = (heads * self.threads)[: max(-(-len(heads) // self.threads), 1) * self.threads]
         wave = self.threads if timed else max(len(heads), 1)
         waves = -(-len(heads) // wave)
-        span_s = self.left_s()
+        span_s = budget.left_s()
         for i in range(waves):
             end_s = span_s * (1 - (1 - LAST) * (i + 1) / waves) if timed else 0.0
             each = int(given * (1 - LAST) / len(heads))
@@ -252,14 +255,14 @@ class _Planning:
             best, was_cut = self._improved(best, last, int(given * LAST / len(last)), budget)
             cut = cut or was_cut
         for i in range(MORE_RUNS if tries else 0):
-            if cut or self.left_s() <= 0:
+            if cut or budget.left_s() <= 0:
                 break
             tighter = self._tightened(best, alike=i > 0)
             best = tighter or best
             if best.violation <= NO_VIOLATION or (tighter is None and not self._refused(best)):
                 break
-            best, cut = self._improved(best, [best], tries, Budget(self.left_s, tries))
-        return best, cut or (timed and self.left_s() <= 0)
+            best, cut = self._improved(best, [best], tries, Budget(self.left_s, tries, kept_s=kept_s))
+        return best, cut or (timed and budget.left_s() <= 0)
 
     def _improved(
         self, best: _Candidate, heads: list[_Candidate], tries: int, budget: Budget, end_s: float = 0.0

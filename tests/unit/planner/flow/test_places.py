@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
+import time
+from typing import Any
+
 import msgspec
 import numpy as np
 import pytest
@@ -11,6 +15,9 @@ from stormpilot.model.compiled import compile_model
 from stormpilot.model.flow.model import flow_model
 from stormpilot.model.values import Assigned, CpuLaw, Model, Plan
 from stormpilot.planner import compute
+from stormpilot.planner.flow.annealing import FlowSearch, Found
+from stormpilot.planner.flow.places_check import PlacesCheck
+from stormpilot.planner.placement.layout import frame_of, present_layout
 
 
 def cut_somewhere(law: CpuLaw | None) -> Model:
@@ -35,13 +42,21 @@ def test_plan_leaves_room_for_what_tuples_cost_between_nodes(law: CpuLaw | None,
     assert p.overload_mhz == pytest.approx(0.0)
 
 
-def crowded(seed: int) -> Model:
-    """Eight executors on four nodes that have a quarter more CPU than they need together; tuples between nodes cost."""
+def crowded(seed: int, times: int = 1) -> Model:
+    """Eight executors (`times` as many) on four nodes that have a quarter more CPU than they need together.
+
+    Tuples between nodes cost.
+    """
     rng = np.random.default_rng(seed)
+    spouts, mids = 2 * times, 3 * times
     t = topology(
-        "t", {"spout": 2, "mid": 3, "end": 3}, streams=[("spout", "mid"), ("mid", "end")], workers=4, cpu_mhz=200.0
+        "t",
+        {"spout": spouts, "mid": mids, "end": mids},
+        streams=[("spout", "mid"), ("mid", "end")],
+        workers=4,
+        cpu_mhz=200.0,
     )
-    cpu_mhz = rng.uniform(100, 400, 8)
+    cpu_mhz = rng.uniform(100, 400, 8 * times)
     t = msgspec.structs.replace(
         t,
         executors=[msgspec.structs.replace(e, cpu_mhz=float(c)) for e, c in zip(t.executors, cpu_mhz, strict=True)],
@@ -49,7 +64,9 @@ def crowded(seed: int) -> Model:
         cpu_law=CpuLaw(worker_mhz=40.0, in_worker_mhz=0.05, in_node_mhz=0.3, far_mhz=1.6),
     )
     limit_mhz = max(1.25 * float(cpu_mhz.sum()) / 4, float(cpu_mhz.max()))
-    pairs = [(a, b) for a in (1, 2) for b in (3, 4, 5)] + [(a, b) for a in (3, 4, 5) for b in (6, 7, 8)]
+    ends = [1, 1 + spouts, 1 + spouts + mids, 1 + spouts + 2 * mids]
+    first, second, third = (range(a, b) for a, b in itertools.pairwise(ends))
+    pairs = [(a, b) for a in first for b in second] + [(a, b) for a in second for b in third]
     return Model(
         supervisors=[supervisor(f"n{i}", mhz=limit_mhz) for i in range(1, 5)],
         topologies=[t],
@@ -68,3 +85,46 @@ def test_where_somebody_finds_room_for_the_cpu_of_places_best_does_too(seed: int
 
     assert fullest("online") < 1.0
     assert fullest("best", iterations=1_000_000) <= 1.0
+
+
+def test_a_search_by_the_clock_leaves_time_to_relieve_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a model with so many executors the clock paces the search: else it would use all that is there."""
+    compute(crowded(1), "best", {"iterations": 1}, seed=1, traffic="flow")  # what is compiled once is not of this time
+    ends_s, search = time.process_time() + 2.0, FlowSearch.search
+    kept_s: list[float] = []
+
+    def watched(self: FlowSearch, layout: Any, rng: Any, tries: int, left_s: Any, *, timed: bool) -> Found:
+        if timed:
+            kept_s.append(ends_s - time.process_time() - left_s())
+        return search(self, layout, rng, tries, left_s, timed=timed)
+
+    monkeypatch.setattr(FlowSearch, "search", watched)
+    model = crowded(1, times=9)
+    (t,) = model.topologies
+    by_key = [
+        msgspec.structs.replace(c, inputs=[msgspec.structs.replace(i, grouping="FIELDS") for i in c.inputs])
+        for c in t.components
+        if c.id == "mid"
+    ]
+    t = msgspec.structs.replace(t, components=by_key + [c for c in t.components if c.id != "mid"])
+    model = msgspec.structs.replace(model, topologies=[t])
+    compute(model, "best", {}, seed=1, left_s=lambda: ends_s - time.process_time(), traffic="flow")
+    assert kept_s
+    assert min(kept_s) > 0.05
+
+
+def test_a_node_that_can_give_nothing_does_not_end_the_relief_of_others() -> None:
+    model = crowded(1)
+    (t,) = model.topologies
+    full = [s if s.id != "n1" else msgspec.structs.replace(s, cpu_limit_mhz=1.0) for s in model.supervisors]
+    placed = [msgspec.structs.replace(a, supervisor={"n3": "n2"}.get(a.supervisor, a.supervisor)) for a in t.assignment]
+    t = msgspec.structs.replace(t, assignment=placed, fixed_workers=[("n1", 6700)])
+    compiled = compile_model(msgspec.structs.replace(model, supervisors=full, topologies=[t]))
+    flow, frame = flow_model(compiled.model, compiled), frame_of(compiled)
+    layout = present_layout(frame, np.zeros(1, dtype=np.bool_))
+    assert layout is not None
+    check = PlacesCheck(flow, frame, lambda _: (0.0, 0.0), lambda _: False, exact_workers=False)
+    before = check.lacks_mhz(layout)
+    after = check.lacks_mhz(check.relieved(layout, np.random.default_rng(1), lambda: 60.0))
+    assert before[0] > before[1] > 0, "n1 lacks most and cannot give"
+    assert after[1] < before[1]
