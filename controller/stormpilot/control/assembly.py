@@ -60,8 +60,8 @@ def cycle_of(
         proposers=(
             requests.propose,
             rollouts.propose,
-            DrainProposer(planners).propose,
-            RollbackProposer(tracker).propose,
+            DrainProposer(planners, rollouts).propose,
+            RollbackProposer(tracker, rollouts).propose,
             evictions.propose,
             improvements.propose,
         ),

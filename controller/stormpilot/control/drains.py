@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from stormpilot.control.planner_client import PlannerClient
+from stormpilot.control.rollout_runner import RolloutRunner, running_rollouts
 from stormpilot.control.situation import Situation
 from stormpilot.decide.admit import TopologyState
-from stormpilot.decide.drain import admit_leaving, cannot_leave, decide_leaving, must_leave, wait_for, whose_move
+from stormpilot.decide.drain import (
+    admit_leaving,
+    cannot_leave,
+    decide_leaving,
+    must_leave,
+    overrules,
+    wait_for,
+    whose_move,
+)
 from stormpilot.decide.judge import Verdict
-from stormpilot.decide.reasons import Decision, Reason
+from stormpilot.decide.reasons import Decision, Reason, row_of
 from stormpilot.messages.settings import DrainSetting, ExcludeSetting, PinSetting
 from stormpilot.model.constraints import misplaced, rest_keeps_its_nodes, rest_stands_still
 from stormpilot.model.values import Plan
@@ -21,6 +30,7 @@ class DrainProposer:
     """Plans one topology after the other; while one moves, the others wait."""
 
     planners: PlannerClient
+    rollout_runner: RolloutRunner
 
     def propose(self, situation: Situation) -> Verdict | None:
         """The next plan by which executors leave; before it, all that must wait."""
@@ -45,11 +55,21 @@ class DrainProposer:
         for t, state in states.items():
             text = why[t][1]
             refusal = admit_leaving(state, *situation.lost, decide, situation.now_ms, asked)
+            refusal = refusal or self._aborted(state, asked, situation)
             if refusal is not None:
                 waiting[t] = replace(refusal, text=f"{refusal.text} ({text})")
             elif mover is not None and mover != t and state.mode == "act":
                 waiting[t] = wait_for(t, situation.topologies[mover], text, decide.restart_s)
         return waiting
+
+    def _aborted(
+        self, state: TopologyState, asked: Iterable[DrainSetting | PinSetting | ExcludeSetting], situation: Situation
+    ) -> Decision | None:
+        """OPERATOR_HOLD while an operator ended the rollout by which it left, and no setting was made after that."""
+        m = self.rollout_runner.aborted(state.topology.id, situation)
+        if m is None or any(overrules(s, state.topology.name, m.since_ms) for s in asked):
+            return None
+        return self.rollout_runner.resting(state, situation)
 
     def _planned(self, state: TopologyState, reason: Reason, text: str, situation: Situation) -> Verdict:
         """A plan in which as little as possible moves beside what must leave.
@@ -75,4 +95,8 @@ def _mover(situation: Situation) -> str | None:
     for t, d in situation.decisions.items():
         if d.action == "publish" and d.reason.row.must_leave:
             return t
-    return whose_move(situation.undecided, situation.config.decide, situation.now_ms)
+    for t, m in running_rollouts(situation.snapshot).items():
+        row = row_of(m.entry.reason)
+        if t in situation.topologies and row is not None and row.must_leave:
+            return t
+    return whose_move(situation.topologies, situation.config.decide, situation.now_ms)

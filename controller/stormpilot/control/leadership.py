@@ -230,10 +230,10 @@ class Leadership:
             log.debug("the controller's state was not written", why=e)
 
     def _keep_house(self, observation: Observation) -> None:
-        """Copy the audit to its file, and remove what dead topologies left."""
+        """Copy the audit to its file, and remove what dead topologies left, where it is known which live."""
         self.audit_log.keep()
-        if observation.belief is not None:
-            snapshot = observation.seen
+        snapshot = observation.seen
+        if observation.belief is not None and self.cycle.publisher.paths.topology() not in snapshot.problems:
             alive = {*snapshot.topologies, *snapshot.unreadable_topologies}
             self.cleaner.clean(alive, observation.at_ms)
             oldest_ms = observation.at_ms - int(self._config.history.max_age_days * 86_400_000)

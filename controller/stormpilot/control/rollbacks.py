@@ -6,12 +6,14 @@ from dataclasses import dataclass
 
 from stormpilot.control.move_tracker import MoveTracker
 from stormpilot.control.reservations import as_placement
+from stormpilot.control.rollout_runner import RolloutRunner
 from stormpilot.control.situation import Situation
 from stormpilot.decide.admit import TopologyState, admit_rollback
 from stormpilot.decide.budget import moved_executors
 from stormpilot.decide.judge import Verdict
 from stormpilot.decide.reasons import Decision, Reason, skip
 from stormpilot.messages.moves import MoveState
+from stormpilot.messages.rollouts import Rollout
 from stormpilot.model.values import Plan
 from stormpilot.model.violations import AMOUNTS
 
@@ -21,6 +23,7 @@ class RollbackProposer:
     """Proposes former placements; one that is not possible any more is given up."""
 
     tracker: MoveTracker
+    rollout_runner: RolloutRunner
 
     def propose(self, situation: Situation) -> Verdict | None:
         """The next rollback; before it, all that must wait."""
@@ -36,9 +39,12 @@ class RollbackProposer:
         topology = state.topology
         former = as_placement(topology.id, move.former)
         plan = Plan(planner="rollback", topologies=[former])
-        problems = [v for v in situation.problems(plan) if v.constraint not in AMOUNTS]
+        problems = [str(v) for v in situation.problems(plan) if v.constraint not in AMOUNTS]
+        ended = self.rollout_runner.aborted(topology.id, situation)
+        if ended is not None and ended.entry.reason == Reason.ROLLBACK_EFFECT and _after(ended, move):
+            problems = ["an operator aborted its rollout"]
         if problems:
-            text = self.tracker.give_up_rollback(move, topology, situation.observation, str(problems[0]))
+            text = self.tracker.give_up_rollback(move, topology, situation.observation, problems[0])
             decision = skip(topology.id, Reason.BACK_OFF, text, until_ms=move.back_off_until_ms)
             return Verdict.without_plan({topology.id: decision}, situation.memory)
         decision = Decision(
@@ -51,3 +57,8 @@ class RollbackProposer:
             moved_executors=len(moved_executors(topology, former)),
         )
         return Verdict.of_one(decision, plan, situation.memory, situation.part_for({topology.id}))
+
+
+def _after(m: Rollout, move: MoveState) -> bool:
+    """Whether a rollout began after a move was judged."""
+    return move.judged_at_ms is not None and m.started_at_ms >= move.judged_at_ms

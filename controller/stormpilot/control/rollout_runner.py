@@ -78,8 +78,7 @@ class RolloutRunner:
             state = situation.undecided.get(t)
             if state is None or state.degraded:
                 continue
-            target = as_placement(t, m.target)
-            if not misplaced(with_plans(subset(situation.model, {t}), {t: target})).get(t):
+            if not _astray(m, situation):
                 text = m.sentence(situation.now_ms)
                 found[t] = skip(t, Reason.ROLLOUT_IN_PROGRESS, text, value=m.step + 1, threshold=len(m.steps))
         return Verdict.without_plan(found, situation.memory) if found else None
@@ -101,6 +100,14 @@ class RolloutRunner:
             return None
         text = f"the rollout ended early: {m.sentence(situation.now_ms)}"
         return skip(t, Reason.OPERATOR_HOLD if aborted else Reason.COOL_DOWN, text, until_ms=until_ms)
+
+    def aborted(self, topology_id: str, situation: Situation) -> Rollout | None:
+        """The rollout of a topology that an operator ended, as long as that holds; None: there is none."""
+        kept = situation.snapshot.rollouts.get(topology_id)
+        m = None if kept is None else kept.message
+        if m is None or m.running or m.outcome != "ABORTED":
+            return None
+        return m if situation.now_ms < m.since_ms + int(situation.config.decide.discard_hold_s * 1000) else None
 
     def routables(self, observation: Observation, topology_ids: Sequence[str]) -> dict[str, Routable]:
         """Routable parts of these topologies now."""
@@ -181,10 +188,11 @@ class RolloutRunner:
                 continue
             with self._contained(t):
                 if t in running:
-                    held = self._held(state, situation.lost)
+                    held = self._held(state, running[t], situation.lost)
                     if running[t].phase == "ready" and any(b != t for b in busy):
                         held = held or "a step of another topology"
-                    if self._step(t, running[t], observation, held):
+                    astray = "its target is drained, excluded or off its site" if _astray(running[t], situation) else ""
+                    if self._step(t, running[t], observation, held, astray):
                         busy.append(t)
                 elif observation.seen.tables[t].message is not None:
                     self._finish_interrupted(t, observation)
@@ -213,16 +221,18 @@ class RolloutRunner:
         else:
             self._failures.pop(t, None)
 
-    def _held(self, state: TopologyState, lost: LostSupervisors) -> str:
+    def _held(self, state: TopologyState, m: Rollout, lost: LostSupervisors) -> str:
+        """Why it may not go on now; what an operator approved does so in mode `advise` too."""
         closed = forbidden(state, *lost, self.current.config.decide) or blacked_out(state)
         if closed is not None:
             return closed.text
-        return "" if state.mode == "act" else f"the mode of this topology is {state.mode}"
+        return "" if state.mode == "act" or m.entry.approved_by else f"the mode of this topology is {state.mode}"
 
-    def _step(self, t: str, m: Rollout, observation: Observation, held: str) -> bool:
+    def _step(self, t: str, m: Rollout, observation: Observation, held: str, astray: str) -> bool:
         """One look at a rollout; whether it is in the middle of a step now."""
         watch = self._watch(t, (m.entry.plan.plan_id, m.step, m.phase, m.since_ms))
-        facts = replace(self._facts(t, observation, self.observer.newest(t)), held=held, idle=watch.idle_tasks())
+        facts = self._facts(t, observation, self.observer.newest(t))
+        facts = replace(facts, held=held, astray=astray, idle=watch.idle_tasks())
         facts = replace(facts, alive=watch.alive(self.observer.newest(t)))
         if m.phase == "ready" and not held and not m.paused_by and not m.abort_by:
             facts = self._with_stage(t, m, facts, observation)
@@ -362,6 +372,14 @@ class RolloutRunner:
 def running_rollouts(snapshot: StoreSnapshot) -> dict[str, Rollout]:
     """Rollouts that go on, by topology id."""
     return {t: v.message for t, v in snapshot.rollouts.items() if v.message is not None and v.message.running}
+
+
+def _astray(m: Rollout, situation: Situation) -> bool:
+    """Whether executors may not be where a rollout leads: a setting was made after it began."""
+    t = m.topology_id
+    own = [x for x in situation.model.topologies if x.id == t]
+    alone = msgspec.structs.replace(situation.model, topologies=own, traffic=[])
+    return bool(misplaced(with_plans(alone, {t: as_placement(t, m.target)})).get(t))
 
 
 def _with_cpu(model: Model, cpu_mhz: Mapping[int, int]) -> Model:

@@ -61,16 +61,18 @@ def admit_leaving(
     A hold gives way to a setting for this topology that was made after it.
     """
     closed = forbidden(subject, lost, known, config)
-    if closed is None and not any(_overrules(subject, s) for s in settings):
+    hold, name = subject.hold, subject.topology.name
+    if closed is None and not (hold and any(overrules(s, name, hold.since_ms) for s in settings)):
         closed = held(subject, now_ms)
     closed = closed or blacked_out(subject) or on_its_way(subject, config, now_ms)
     return closed or workers_starting(subject, now_ms)
 
 
-def _overrules(subject: TopologyState, setting: DrainSetting | PinSetting | ExcludeSetting) -> bool:
-    if subject.hold is None or setting.since_ms <= subject.hold.since_ms:
+def overrules(setting: DrainSetting | PinSetting | ExcludeSetting, name: str, since_ms: int) -> bool:
+    """Whether a setting for a topology of this name was made after that time."""
+    if setting.since_ms <= since_ms:
         return False
-    return isinstance(setting, DrainSetting) or setting.topology in (None, subject.topology.name)
+    return isinstance(setting, DrainSetting) or setting.topology in (None, name)
 
 
 def whose_move(states: Mapping[str, TopologyState], config: DecideSection, now_ms: int) -> str | None:

@@ -42,6 +42,8 @@ from stormpilot.model.values import Topology, TopologyPlan, Worker
 
 LEAST_WINDOW = 0.01
 """Rates of a shorter part of a window are as uncertain as those of this part."""
+HITS_KEPT = 20
+"""Spacings of hits (ten cycles): looks that are further apart do not follow one another."""
 KEPT_SHARE = 0.02
 """A plan that sends at most this part of all tuples more between nodes sends as much as now."""
 
@@ -181,7 +183,8 @@ class _Case:
         t, now_ms, config = self.topology.id, self.criteria.now_ms, self.criteria.decide
         rolling = self._strategy().how == "rolling"
         spacing_s = self.criteria.changed_spacing_s if self.subject.changed else self.criteria.hit_spacing_s
-        memory = self.memory.hit(t, now_ms, spacing_s, self._evidence() if rolling else 0.0)
+        kept_s = HITS_KEPT * self.criteria.hit_spacing_s
+        memory = self.memory.hit(t, now_ms, spacing_s, kept_s, self._evidence() if rolling else 0.0)
         if rolling and memory.hits[t].evidence >= ENOUGH:
             return self._back_again(act) or act, memory
         plans = plans_within_the_hour(self.criteria.spent.get(t, ()), now_ms, config.cool_down_s)

@@ -135,11 +135,16 @@ class Memory:
             if now_ms - since_ms >= own_s.get(s, overload_s) * 1000
         }
 
-    def hit(self, topology_id: str, now_ms: int, spacing_s: float, evidence: float = 0.0) -> Memory:
-        """Count one more time that the plan was worth it, at most once per `spacing_s`."""
+    def hit(self, topology_id: str, now_ms: int, spacing_s: float, kept_s: float, evidence: float = 0.0) -> Memory:
+        """Count one more time that the plan was worth it, at most once per `spacing_s`.
+
+        What was counted longer than `kept_s` ago is none of the same row: nobody looked since.
+        """
         last = self.hits.get(topology_id)
         if last is not None and now_ms - last.at_ms < spacing_s * 1000:
             return self
+        if last is not None and now_ms - last.at_ms > kept_s * 1000:
+            last = None
         last = last or Hits(0, now_ms)
         hits = Hits(last.count + 1, now_ms, last.evidence + evidence)
         return replace(self, hits={**self.hits, topology_id: hits})

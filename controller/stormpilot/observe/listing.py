@@ -20,6 +20,8 @@ class Listing:
         self._zookeeper = zookeeper
         self._watch = watch
         self._last: dict[str, list[str]] = {}
+        self.unknown: frozenset[str] = frozenset()
+        """Folders of the last reading with too many names that were never read: anything may be in them."""
 
     def children(self, parents: Sequence[str], problems: dict[str, str]) -> list[list[str]]:
         """Names below many znodes, sorted; `problems` is given folders with too many, by path."""
@@ -30,5 +32,6 @@ class Listing:
         for path, children in too_many.items():
             kept = self._last.get(path, [])
             problems[path] = f"{path}: it has {children} children, more than {MAX_CHILDREN}; {len(kept)} are still read"
+        self.unknown = frozenset(p for p in too_many if p not in self._last)
         self._last.update(found)
         return [found.get(p, self._last.get(p, [])) for p in parents]

@@ -118,6 +118,8 @@ class Reader:
         ids, plan_ids, status_ids, paused, mode_names, locks, mined_ids = self._listing.children(
             [p.topology(), p.plan(), p.status(), p.pause(""), p.mode(), p.leader, p.thresholds()], problems
         )
+        if self._listing.unknown & {p.pause(""), p.mode()}:
+            paused = [*paused, ALL]  # whoever is paused, or off, is in there
         names = [
             p.cluster,
             p.controller,

@@ -96,6 +96,8 @@ class SettingsReader:
             for parent, names in zip(parents, found, strict=True)
         )
         frozen: dict[str, str] = {}
+        for path in self._listing.unknown:
+            frozen[ALL] = f"settings cannot be read, there are too many ({path})"
         drains = [
             self._decode(node, DrainSetting, path, problems) or DrainSetting(host=unquote(n), by=UNREADABLE)
             for n, (path, node) in drain.items()

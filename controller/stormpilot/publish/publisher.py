@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 import msgspec
@@ -15,6 +16,8 @@ from stormpilot.zookeeper.client import Append, ConflictError, Put, Step, ZooKee
 from stormpilot.zookeeper.paths import Paths
 
 KEPT_PLANS = 20
+HISTORY_NUMBER = re.compile("[0-9]{1,18}")
+"""Names of plans in a history; anybody may have put others beside them."""
 """Number of plans of a topology in `plan-history/`."""
 TRANSACTION_BYTES = 900 * 1024
 """Size limit of one request to ZooKeeper (its limit is 1 MiB)."""
@@ -81,7 +84,7 @@ class Publisher:
         size = 0
         for entry, kept in zip(entries, numbers, strict=True):
             topology_id = entry.plan.topology_id
-            n = 1 + max((int(k) for k in kept if k.isdigit()), default=0)
+            n = 1 + max((int(k) for k in kept if HISTORY_NUMBER.fullmatch(k)), default=0)
             steps: list[Step] = [
                 Put(p.plan(topology_id), encode(signed(entry.plan, self._key)), versions.get(topology_id)),
                 Put(p.plan_history(topology_id, f"{n:010d}"), encode(entry), None),

@@ -84,3 +84,30 @@ def test_topologies_that_ran_before_somebody_filled_their_folder_are_looked_afte
     world.tell(60)
     assert world.slots(good) == BETTER
     assert "2 are still read" in "\n".join(world.state().problems)
+
+
+@pytest.mark.parametrize("folder", ["mode", "pause", "hold", "pin", "drain", "exclusion"])
+def test_a_new_leader_that_cannot_read_what_is_forbidden_moves_nothing(
+    folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listing, "MAX_CHILDREN", FEW)
+    world, good, _ = two_topologies()
+    before = world.slots(good)
+    for n in range(FEW + 1):
+        world.zookeeper.put(getattr(world.paths, folder)(f"nobody-{n}"), b"")
+    world.new_leader()
+    world.wanted = {good: BETTER}
+    world.tell(60)
+    assert world.slots(good) == before
+    assert world.decision(good).reason.row.holds_everything
+
+
+def test_a_name_in_a_history_that_only_looks_like_a_number_stops_no_plan() -> None:
+    world, good, other = two_topologies()
+    world.tell(20)
+    for t in (good, other):
+        world.zookeeper.put(world.paths.plan_history(t, "\u00b2"), b"")
+        world.zookeeper.put(world.paths.plan_history(t, "9" * 5000), b"")
+    world.wanted = {good: BETTER}
+    world.tell(60)
+    assert world.slots(good) == BETTER

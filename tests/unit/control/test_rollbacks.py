@@ -13,6 +13,7 @@ from stormpilot.control.situation import Situation
 from stormpilot.decide.events import EventKind
 from stormpilot.decide.reasons import Reason
 from stormpilot.messages.core import PauseSetting, encode
+from stormpilot.messages.rollouts import Rollout
 
 SPREAD: Slots = {("a", 6700): (1, 4, 6), ("b", 6700): (2, 3, 5)}
 NEAR: Slots = {("a", 6700): (1, 2, 4), ("b", 6700): (3, 5, 6)}
@@ -27,7 +28,7 @@ def worse() -> tuple[World, str, RollbackProposer]:
     w.wanted = {t: NEAR}
     w.tell(30)
     assert w.moves(t).former
-    return w, t, RollbackProposer(w.cycle.move_tracker)
+    return w, t, RollbackProposer(w.cycle.move_tracker, w.cycle.rollout_runner)
 
 
 def going_back(w: World, t: str) -> Situation:
@@ -81,3 +82,27 @@ def test_a_former_slot_that_another_topology_has_ends_it_with_an_event(
 def test_what_goes_nowhere_back_is_left_alone(worse: tuple[World, str, RollbackProposer]) -> None:
     w, _, rollbacks = worse
     assert rollbacks.propose(w.situation()) is None
+
+
+def test_what_an_operator_aborted_is_given_up(worse: tuple[World, str, RollbackProposer]) -> None:
+    w, t, rollbacks = worse
+    situation = going_back(w, t)
+    move = msgspec.structs.replace(situation.moves[t], judged_at_ms=w.now_ms)
+    entry = msgspec.structs.replace(w.history(t)[-1], reason="ROLLBACK_EFFECT")
+    ended = Rollout(
+        topology_id=t,
+        entry=entry,
+        steps=[],
+        since_ms=w.now_ms,
+        started_at_ms=w.now_ms,
+        started_by="n1",
+        standing_plan_id=None,
+        former=[],
+        phase="ended",
+        outcome="ABORTED",
+    )
+    w.zookeeper.put(w.paths.rollout(t), encode(ended))
+    verdict = rollbacks.propose(replace(w.situation(), moves={t: move}))
+    assert verdict is not None
+    assert (verdict.decisions[t].action, verdict.decisions[t].reason) == ("skip", Reason.BACK_OFF)
+    assert "an operator aborted its rollout" in verdict.decisions[t].text

@@ -11,7 +11,7 @@ from doubles.world import Slots, World
 from stormpilot import operate
 from stormpilot.control.situation import Situation
 from stormpilot.decide.reasons import Decision, Reason
-from stormpilot.messages.core import encode
+from stormpilot.messages.core import ModeSetting, encode
 from stormpilot.operate import Operator
 
 APART: Slots = {("a", 6700): (1, 4, 5, 6), ("b", 6700): (2,), ("c", 6700): (3,)}
@@ -99,3 +99,72 @@ def test_a_topology_rests_after_a_rollout_that_ended_early(
     w.now_ms += 24 * 3_600_000
     situation = w.situation()
     assert runner.resting(situation.topologies[t], situation) is None
+
+
+def test_an_approved_rollout_goes_on_in_mode_advise_and_another_one_does_not(rolling: tuple[World, str]) -> None:
+    w, t = rolling
+    w.zookeeper.put(w.paths.mode("flights"), encode(ModeSetting(mode="advise", by="ops")))
+    w.tell(60)
+    m = w.rollout(t)
+    assert m is not None
+    assert (m.phase, m.text) == ("ready", "held: the mode of this topology is advise")
+    approved = msgspec.structs.replace(m, entry=msgspec.structs.replace(m.entry, approved_by="ops"))
+    w.zookeeper.put(w.paths.rollout(t), encode(approved))
+    w.tell(120)
+    m = w.rollout(t)
+    assert m is not None
+    assert m.outcome == "DONE"
+
+
+@pytest.mark.parametrize("seconds", [0, 4, 6])
+def test_a_rollout_ends_when_its_target_is_drained_and_nobody_moves_there_any_more(
+    rolling: tuple[World, str], seconds: int
+) -> None:
+    w, t = rolling
+    w.tell(seconds)
+    here = {node for node, _ in w.slots(t)}
+    assert here == {"a", "b", "c"}
+    operate.drain(Operator(w.zookeeper, w.paths, "ops", now_ms=w.now_ms), "host-a")  # type: ignore[arg-type]
+    on_a = set(w.slots(t)["a", 6700])
+    w.wanted = {}
+    w.tell(60)
+    m = w.rollout(t)
+    assert m is not None
+    assert (m.running, m.outcome, m.text) == (False, "DISTURBED", "its target is drained, excluded or off its site")
+    assert {e for (node, _), es in w.slots(t).items() for e in es if node == "a"} <= on_a
+
+
+def test_who_leaves_by_a_rollout_goes_before_the_others(rolling: tuple[World, str]) -> None:
+    w, t = rolling
+    m = w.rollout(t)
+    assert m is not None
+    leaving = msgspec.structs.replace(m, entry=msgspec.structs.replace(m.entry, reason="DRAIN"))
+    w.zookeeper.put(w.paths.rollout(t), encode(leaving))
+    other = w.submit({("b", 6701): (1, 2, 3), ("c", 6701): (4, 5, 6)}, name="words")
+    w.tell(30)
+    operate.drain(Operator(w.zookeeper, w.paths, "ops", now_ms=w.now_ms), "host-c")  # type: ignore[arg-type]
+    w.tell(10)
+    m = w.rollout(t)
+    assert m is not None
+    assert m.running
+    assert w.decision(other).reason is Reason.WAITING_FOR_DRAIN
+
+
+def test_an_aborted_drain_is_not_begun_again_until_somebody_asks_anew(rolling: tuple[World, str]) -> None:
+    w, t = rolling
+    m = w.rollout(t)
+    assert m is not None
+    ops = Operator(w.zookeeper, w.paths, "ops", now_ms=w.now_ms)  # type: ignore[arg-type]
+    operate.drain(ops, "host-b")
+    w.now_ms += 2_000
+    entry = msgspec.structs.replace(m.entry, reason="DRAIN")
+    ended = msgspec.structs.replace(m, entry=entry, phase="ended", outcome="ABORTED", since_ms=w.now_ms)
+    w.zookeeper.put(w.paths.rollout(t), encode(ended))
+    w.wanted = {t: {("a", 6700): (1, 4, 5, 6), ("a", 6701): (2,), ("c", 6700): (3,)}}
+    w.tell(30)
+    assert w.decision(t).reason is Reason.OPERATOR_HOLD
+    ops = Operator(w.zookeeper, w.paths, "ops", now_ms=w.now_ms)  # type: ignore[arg-type]
+    operate.undrain(ops, "host-b")
+    operate.drain(ops, "host-b")
+    w.tell(20)
+    assert w.decision(t).reason in (Reason.DRAIN, Reason.ROLLOUT_IN_PROGRESS)

@@ -103,6 +103,15 @@ def test_gain_must_last_for_n_cycles_in_a_row() -> None:
     assert memory.hits == {}  # counted anew after publishing
 
 
+def test_a_gain_that_nobody_looked_at_for_long_does_not_count_on() -> None:
+    """A pause, a blackout, missing metrics: what was seen before is not in a row with what is seen after."""
+    config = DecideSection(gain_threshold_ratio=0.1, consecutive_hits=2)
+    first = judged([subject()], PAIRED, config=config, now_ms=NOW_MS)
+    for pause_ms, reason in ((30_000, Reason.GAIN), (3_600_000, Reason.GAIN_NOT_SUSTAINED)):
+        again = judged([subject()], PAIRED, config=config, memory=first.memory, now_ms=NOW_MS + pause_ms)
+        assert one(again).reason is reason
+
+
 def test_cycles_in_quick_succession_count_once() -> None:
     """Changes in the cluster wake the controller; that is no second measurement."""
     config = DecideSection(consecutive_hits=2)
