@@ -22,6 +22,7 @@ from stormpilot.messages.core import (
     TopologySnapshot,
     Worker,
 )
+from stormpilot.messages.handover import HANDOVER_KEY, KeyedTask
 from stormpilot.messages.load import TaskLoad
 from stormpilot.messages.rollouts import Rollout, RolloutStepPart
 from stormpilot.messages.routes import Routes
@@ -55,7 +56,7 @@ AFTER = [worker("a", 6700, 1), worker("c", 6701, 2, 3), worker("b", 6701, 4, 5)]
 STEPS = [RolloutStepPart(workers=[AFTER[1]], away=[2, 3]), RolloutStepPart(workers=[AFTER[2]], away=[4, 5])]
 
 
-def snapshot(workers: list[Worker]) -> TopologySnapshot:
+def snapshot(workers: list[Worker], hands_over: bool = False) -> TopologySnapshot:
     at = {s: (w.supervisor, w.port) for w in workers for s, _ in w.executors}
     inputs = [InputPart(component="spout", grouping="FIELDS", fields=["key"], routed=True)]
     return TopologySnapshot(
@@ -63,7 +64,10 @@ def snapshot(workers: list[Worker]) -> TopologySnapshot:
         id=T,
         name="words",
         workers=3,
-        components=[ComponentPart(id="spout", kind="spout"), ComponentPart(id="work", kind="bolt", inputs=inputs)],
+        components=[
+            ComponentPart(id="spout", kind="spout"),
+            ComponentPart(id="work", kind="bolt", inputs=inputs, config={HANDOVER_KEY: hands_over}),
+        ],
         executors=[
             ExecutorPart(
                 start=s,
@@ -101,6 +105,9 @@ class Rolling:
     now_s: int = 0
     apply_s: int = 2
     never_start: set[int] = field(default_factory=set)
+    hands_over: bool = False
+    """Whether `work` hands its keyed state over; then what it is told is done before the next look, if `answers`."""
+    answers: bool = True
     shim: str = ""
     """What the plug-in says of a new plan instead of applying it; "silent": nothing."""
     before_write: Callable[[Next], bool] = lambda _: True
@@ -185,7 +192,7 @@ class Rolling:
         stage = m.stage if m.phase == "ready" and not self.lacking else None
         return Facts(
             now_ms=self.now_s * 1000,
-            snapshot=snapshot(self.workers),
+            snapshot=snapshot(self.workers, self.hands_over),
             supervisors=frozenset(self.live),
             routes=self.routes,
             plan_id=self.plan_id,
@@ -193,6 +200,7 @@ class Rolling:
             idle=frozenset(WORK) - self.active(),
             alive=frozenset(t for t in running if self.now_s > self._first.get(t, (0, 0))[0]),
             processes=processes_of(loads),
+            keyed=self._keyed() if self.answers else {},
             held=self.held,
             stage=stage,
             lacking=self.lacking,
@@ -202,6 +210,14 @@ class Rolling:
         """Tasks of `work` that get tuples."""
         route = None if self.routes is None else self.routes.of("work")
         return frozenset(WORK if route is None else route.active)
+
+    def _keyed(self) -> dict[int, KeyedTask]:
+        """What tasks wrote of the hand-overs in the table: all that they are told to save or to load, they did."""
+        route = None if self.routes is None else self.routes.of("work")
+        told = [] if route is None else route.handovers
+        saved = {t: [h.key for h in told if (h.from_, h.phase) == (t, "save")] for t in WORK}
+        loaded = {t: [h.key for h in told if (h.to, h.phase) == (t, "load")] for t in WORK}
+        return {t: KeyedTask(topology_id=T, task=t, saved=saved[t], loaded=loaded[t]) for t in WORK}
 
     def reporting(self) -> set[int]:
         """Tasks whose process has begun to report."""

@@ -22,12 +22,12 @@ SOURCE_TOO: Slots = {("b", 6701): (1, 4, 5, 6), ("b", 6700): (2,), ("b", 6702): 
 """As good as TOGETHER, but the spout's worker restarts."""
 
 
-def world(moves: MoveStrategyName = "auto", wanted: Slots = TOGETHER) -> tuple[World, str]:
+def world(moves: MoveStrategyName = "auto", wanted: Slots = TOGETHER, hands_over: bool = False) -> tuple[World, str]:
     """A job that runs on three nodes and is measured; the planner wants it elsewhere."""
     w = World("a", "b", "c", settings="rollout: {task_refresh_s: 4, step_interval_s: 2, start_timeout_s: 60}\n")
     w.config = msgspec.structs.replace(w.config, decide=msgspec.structs.replace(w.config.decide, move_strategy=moves))
     w.new_leader()
-    t = w.submit(APART, routed=True)
+    t = w.submit(APART, routed=True, hands_over=hands_over)
     w.tell(40)
     w.wanted = {t: wanted}
     return w, t

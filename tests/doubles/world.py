@@ -40,6 +40,7 @@ from stormpilot.messages.core import (
     decode,
     encode,
 )
+from stormpilot.messages.handover import HANDOVER_KEY
 from stormpilot.messages.load import LoadReport, TaskLoad
 from stormpilot.messages.moves import MoveState
 from stormpilot.messages.rollouts import Rollout
@@ -110,9 +111,18 @@ class World:
         self.zookeeper.put(self.paths.cluster, encode(snapshots.cluster(*supervisors)))
 
     def submit(
-        self, slots: Slots, name: str = "flights", *, routed: bool = False, standby: int = 0, launch: int = 1
+        self,
+        slots: Slots,
+        name: str = "flights",
+        *,
+        routed: bool = False,
+        hands_over: bool = False,
+        standby: int = 0,
+        launch: int = 1,
     ) -> str:
         """`routed`: what goes to `parse` and `sink` follows routes, and there may be a worker more.
+
+        `hands_over`: tasks of `parse` are asked for their keyed state, and do not answer.
 
         `launch` numbers the submissions of a name, and is in the topology's id.
 
@@ -122,8 +132,8 @@ class World:
         topology = msgspec.structs.replace(topology, id=topology.id.replace("-1-", f"-{launch}-"))
         topology = msgspec.structs.replace(topology, assigned_since_ms=self.now_ms - 3_600_000)
         if routed:
-            waiting = {"parse": {STANDBY_KEY: standby}} if standby else {}
-            parts = [_routed(c, waiting.get(c.id, {})) if c.id in ("parse", "sink") else c for c in topology.components]
+            config = {"parse": {STANDBY_KEY: standby, HANDOVER_KEY: hands_over}}
+            parts = [_routed(c, config.get(c.id, {})) if c.id in ("parse", "sink") else c for c in topology.components]
             topology = msgspec.structs.replace(topology, workers=3, components=parts)
         self._topologies[topology.id] = topology
         for task in snapshots.COMPONENT_OF:

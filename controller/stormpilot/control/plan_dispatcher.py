@@ -133,8 +133,8 @@ class PlanDispatcher:
         entry = self._entries([t], verdict, situation, outcome.decisions)[t]
         window_s = _window_to_verify_s(observation, t, situation.config)
         topology = situation.topologies[t].topology
-        steps = self.rollout_runner.begin(entry, way.steps, topology, decision.promise, window_s, observation)
         try:
+            steps = self.rollout_runner.begin(entry, way.steps, topology, decision.promise, window_s, observation)
             self.publisher.write([*steps, *self._records(entry, verdict, situation)])
         except ConflictError as e:
             return _not_written([t], e, outcome)

@@ -124,11 +124,16 @@ class RolloutRunner:
         window_s: float,
         observation: Observation,
     ) -> list[Step]:
-        """Writes that begin a rollout to the plan of `entry`; one that runs is replaced, its tasks return."""
+        """Writes that begin a rollout to the plan of `entry`; one that runs is replaced, its tasks return.
+
+        `ConflictError` while they cannot.
+        """
         t, now_ms = topology.id, entry.plan.created_at_ms
         published_plan = observation.seen.plans.get(t)
         standing = None if published_plan is None or published_plan.message is None else published_plan.message.plan_id
         facts = self._facts(t, observation, {})
+        before = self.running(observation).get(t)
+        back = None if before is None else self._replaced(before, facts, observation)
         m = Rollout(
             topology_id=t,
             entry=entry,
@@ -145,10 +150,24 @@ class RolloutRunner:
         )
         self._begun = True
         kept = observation.seen.rollouts.get(t)
-        before = self.running(observation).get(t)
         put = Put(self.publisher.paths.rollout(t), encode(m), None if kept is None else kept.version)
-        back = None if before is None else given_back(before, facts, "OVERTAKEN", "").routes
         return [put, *self._table_step(t, back, observation, f"instead of {entry.plan.plan_id}")]
+
+    def _replaced(self, m: Rollout, facts: Facts, observation: Observation) -> Routes | None:
+        """The table in which all tasks of a rollout that is replaced get tuples; None: they do already.
+
+        `ConflictError` while the state of their keys is on its way: they come back first, while this one names them.
+        """
+        over = given_back(m, facts, "OVERTAKEN", "by another plan")
+        if not over.rollout.running:
+            return over.routes
+        path, name = self.publisher.paths.rollout(m.topology_id), m.entry.plan.plan_id
+        if m.phase != "returning":
+            log.info("rollout ends", topology=m.topology_id, plan=name, why=over.rollout.text)
+            put = Put(path, encode(over.rollout), observation.seen.rollouts[m.topology_id].version)
+            self.publisher.write([put])
+        tasks = ", ".join(map(str, over.rollout.back))
+        raise ConflictError(path, f"tasks {tasks} of the rollout to {name} have to get their tuples back first")
 
     def closing(self, topology_id: str, plan_id: str, observation: Observation) -> list[Step]:
         """Writes that go with another plan of the topology: a rollout that runs ends, all its tasks get tuples."""

@@ -134,15 +134,22 @@ def take_up(route: ComponentRoute, tasks: Collection[int], task: int, now_ms: in
 
     Keys whose state is still on its way stay where they are; `RefusedError` where these are too many.
     """
-    if task not in tasks:
-        raise RefusedError(f"{task} is no task of {route.component}: it has {_listed(sorted(tasks))}")
-    if task in route.active:
-        raise RefusedError(f"task {task} of {route.component} gets tuples already")
+    return take_up_all(route, tasks, [task], now_ms)
+
+
+def take_up_all(route: ComponentRoute, known: Collection[int], tasks: Collection[int], now_ms: int) -> ComponentRoute:
+    """The route with several of the `known` tasks active at once, so that none waits for what another one takes."""
+    for task in sorted(tasks):
+        if task not in known:
+            raise RefusedError(f"{task} is no task of {route.component}: it has {_listed(sorted(known))}")
+        if task in route.active:
+            raise RefusedError(f"task {task} of {route.component} gets tuples already")
     held = under_way(route.handovers)
     free = {t: [p for p, owner in enumerate(route.partitions) if owner == t and p not in held] for t in route.active}
     owned = Counter(route.partitions)
     partitions = list(route.partitions)
-    for _ in range(len(partitions) // (len(route.active) + 1)):
+    share = len(partitions) // (len(route.active) + len(tasks))
+    for task in sorted(tasks) * share:
         givers = [t for t in route.active if free[t]]
         if not givers:
             raise RefusedError(f"{route.component}: the state of its keys is still on its way: wait until it arrived")
@@ -151,9 +158,9 @@ def take_up(route: ComponentRoute, tasks: Collection[int], task: int, now_ms: in
         owned[giver] -= 1
     return _moved(
         route,
-        active=sorted([*route.active, task]),
+        active=sorted([*route.active, *tasks]),
         partitions=partitions,
-        draining=[d for d in route.draining if d.task != task],
+        draining=[d for d in route.draining if d.task not in tasks],
         now_ms=now_ms,
     )
 

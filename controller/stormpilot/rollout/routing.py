@@ -7,7 +7,7 @@ from collections.abc import Collection
 from stormpilot.config.rollout import RolloutSection
 from stormpilot.messages.rollouts import Rollout
 from stormpilot.messages.routable import route_in_force, tasks_of
-from stormpilot.messages.routes import Routes, handed_on, rest_all, settled, switch, take_up
+from stormpilot.messages.routes import Routes, handed_on, rest_all, settled, switch, take_up_all
 from stormpilot.rollout.facts import Facts
 
 
@@ -29,8 +29,8 @@ def put_aside(m: Rollout, facts: Facts) -> Routes | None:
         for from_, to in m.stage.switches:
             if from_ in tasks:
                 route = switch(route, known, from_, to, facts.now_ms)
-        for t in sorted(set(tasks) & set(m.stage.stand_ins) - set(route.active)):
-            route = take_up(route, known, t, facts.now_ms)
+        stand_ins = set(tasks) & set(m.stage.stand_ins) - set(route.active)
+        route = take_up_all(route, known, stand_ins, facts.now_ms)
         if away := sorted(set(tasks) & set(m.stage.away) & set(route.active)):
             route = rest_all(route, away, facts.now_ms)
         table = table.with_route(route)
@@ -47,8 +47,7 @@ def with_back(m: Rollout, facts: Facts, tasks: Collection[int]) -> Routes | None
         if route is None:
             continue
         known = tasks_of(facts.snapshot, component)
-        for t in sorted(set(own) & set(tasks) - set(route.active)):
-            route = take_up(route, known, t, facts.now_ms)
+        route = take_up_all(route, known, set(own) & set(tasks) - set(route.active), facts.now_ms)
         resting = sorted(set(own) & set(m.stage.stand_ins) & set(route.active))
         if resting and set(route.active) - set(resting):
             route = rest_all(route, resting, facts.now_ms)

@@ -6,7 +6,8 @@
 
 Each arrow is one transaction: the routing table, the plan and this state change together or not at all. So whoever goes
 on after a crash finds the state as it is, and a task that gets no tuples is always named in it. It ends in `ended` from
-every state: `abort` and all that goes wrong give the tuples back, at the latest after `start_timeout_s`.
+every state: `abort` and all that goes wrong give the tuples back, at the latest after `start_timeout_s`. Keyed state
+that is on its way may keep a task longer: until it has arrived or was given up.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ HELD_S = 30.0
 SUPERVISOR_SYNC_S = 10.0
 """Period at which a supervisor asks Nimbus for assignments that it was not told of; fixed in Storm's `Supervisor`."""
 LACKS = "no spare capacity: "
+STILL_AWAY = "; its tasks get no tuples yet: "
+"""Between how a rollout ends and why its tasks cannot come back yet: keyed state is on its way."""
 
 
 @dataclass(frozen=True)
@@ -181,21 +184,26 @@ def _not_applied(m: Rollout, facts: Facts, config: RolloutSection) -> Next | Non
 
 
 def _returning(m: Rollout, facts: Facts, config: RolloutSection) -> Next | None:
-    """Tasks get tuples again as soon as they are seen to work, all of them in the end; keyed state arrives."""
+    """Tasks get tuples again as soon as they are seen to work, all of them in the end; keyed state arrives.
+
+    It names tasks that cannot get tuples, and says why, for as long as that is so.
+    """
     late = facts.now_ms - m.since_ms > config.start_timeout_s * 1000
     known = {t for e in facts.snapshot.executors for t in range(e.start, e.end + 1)}
     left = [t for t in m.back if t in known]
     ready = left if late else [t for t in left if t in facts.alive]
+    how = m.text.partition(STILL_AWAY)[0]
     try:
         routes = with_back(m, facts, ready) if ready else None
-    except RefusedError:
-        routes, ready = None, []
+    except RefusedError as e:  # the state of keys is on its way
+        text = f"{how}{STILL_AWAY}{e}"
+        return None if text == m.text else Next(msgspec.structs.replace(m, text=text), messages=(text,))
     on_its_way = any(route.handovers for route in facts.routes.components) if facts.routes else False
     if late or (len(ready) == len(left) and not on_its_way):
-        return Next(_ended(m, facts, m.outcome, m.text), routes)
+        return Next(_ended(m, facts, m.outcome, how), routes)
     if not ready:
         return None
-    return Next(msgspec.structs.replace(m, back=[t for t in left if t not in ready]), routes)
+    return Next(msgspec.structs.replace(m, back=[t for t in left if t not in ready], text=how), routes)
 
 
 # --- what is seen -----------------------------------------------------------------------------------------------------

@@ -47,10 +47,10 @@ _silent.setLevel(logging.CRITICAL)  # what kazoo would say of a connection, its 
 
 
 class ConflictError(RefusedError):
-    """A znode is not as it was when it was read; `path` is its name."""
+    """A znode is not as it was when it was read, or as it has to be (`text`); `path` is its name."""
 
-    def __init__(self, path: str):
-        super().__init__(f"{path} was changed by somebody else in the meantime")
+    def __init__(self, path: str, text: str = ""):
+        super().__init__(text or f"{path} was changed by somebody else in the meantime")
         self.path = path
 
 

@@ -220,6 +220,44 @@ def test_a_rollback_in_the_middle_ends_it_and_its_tasks_get_tuples() -> None:
     assert all_active(w, t)
 
 
+def test_a_rollback_waits_until_tasks_whose_keyed_state_is_on_its_way_are_back() -> None:
+    """Task 2 is back with state on its way from 3, when 3 gives its keys away as well: it cannot take any back yet."""
+    w, t = world(wanted=HALF, hands_over=True)
+    w.tell(300)
+    assert nodes(w.slots(t)) == nodes(HALF)
+    w.traffic = {(1, 2): 10.0, (2, 4): 10.0, (1, 3): 90.0, (3, 4): 90.0}
+    w.tell(100)
+    w.wanted = {t: {("a", 6700): (1, 4, 5, 6), ("b", 6700): (2,), ("a", 6701): (3,)}}
+    begun(w, t, "ready")
+    while (m := w.rollout(t)) is None or (m.step, m.phase) != (1, "draining"):
+        w.tell(2)
+    w.wanted = {}
+    operate.rollback(operator(w), t, 1)
+    w.tell(20)
+    decision, waiting = w.decision(t), w.rollout(t)
+    assert waiting is not None
+    assert (waiting.entry, waiting.phase, waiting.outcome) == (m.entry, "returning", "OVERTAKEN")
+    assert waiting.back == [3]
+    assert waiting.text.startswith(
+        "by another plan; its tasks get no tuples yet: parse: the state of its keys is still"
+    )
+    assert decision.reason == "NOT_PUBLISHED"
+    assert decision.text == f"tasks 3 of the rollout to {m.entry.plan.plan_id} have to get their tuples back first"
+    assert w.zookeeper.read([w.paths.request(t)]) != [None], "it is still to be done"
+    since_ms = waiting.since_ms
+    w.tell(20)
+    waiting = w.rollout(t)
+    assert waiting is not None
+    assert waiting.since_ms == since_ms, "nothing begins anew with every cycle"
+    w.tell(400)
+    m = w.rollout(t)
+    assert m is not None
+    assert (m.entry.reason, m.outcome) == ("ROLLBACK", "DONE")
+    assert nodes(w.slots(t)) == nodes(HALF)
+    assert all_active(w, t)
+    assert w.zookeeper.read([w.paths.request(t)]) == [None]
+
+
 def test_a_supervisor_that_is_lost_ends_it_and_the_repair_goes_before() -> None:
     w, t = world()
     begun(w, t, "moving")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from itertools import count
 
 import msgspec
@@ -21,6 +21,7 @@ from stormpilot.messages.routes import (
     settled,
     switch,
     take_up,
+    take_up_all,
 )
 
 TASKS = [4, 5, 6]
@@ -96,6 +97,20 @@ def test_a_task_that_is_taken_up_takes_only_keys_whose_state_is_at_home() -> Non
     everything = switch(switch(route(), TASKS, 4, 6, 0), TASKS, 5, 6, 0)
     with pytest.raises(RefusedError, match="still on its way"):
         take_up(everything, TASKS, 4, 1_000)
+
+
+@pytest.mark.parametrize(("back", "tasks"), [(3, 4), (4, 5), (5, 7), (6, 8)])
+def test_several_that_are_taken_up_at_once_do_not_wait_for_each_other(back: int, tasks: int) -> None:
+    known = range(1, tasks + 1)
+    resting = rest_all(first_route("count", known, 0, keyed=True, hands_over=True), known[:back], now_ms=0)
+    arrived = msgspec.structs.replace(resting, handovers=[], draining=[])
+    taken = take_up_all(arrived, known, known[:back], now_ms=1_000)
+    assert taken.active == list(known)
+    assert set(Counter(taken.partitions).values()) == {64}
+    assert under_way(taken.handovers) == {p for p, owner in enumerate(taken.partitions) if owner in known[:back]}
+    with pytest.raises(RefusedError, match="still on its way"):
+        take_up_all(resting, known, known[:back], now_ms=1_000)
+    assert take_up_all(resting, known, [], now_ms=1_000) == resting
 
 
 def test_several_that_rest_at_once_deal_nothing_to_each_other() -> None:

@@ -10,9 +10,12 @@ import pytest
 
 from doubles.rolling import AFTER, BEFORE, CONFIG, WORK, Rolling, begun, worker
 from stormpilot.messages.core import Worker
+from stormpilot.messages.handover import Handover
 from stormpilot.messages.rollouts import Rollout, RolloutStepPart, workers_of
-from stormpilot.messages.routes import take_up
+from stormpilot.messages.routes import Routes, first_route, take_up
+from stormpilot.operate.rollouts import view
 from stormpilot.rollout.facts import placement
+from stormpilot.rollout.routing import put_aside, with_back
 from stormpilot.rollout.state_machine import Next, next_of
 
 LOOKS = 60
@@ -329,6 +332,101 @@ def test_ports_that_something_used_just_now_are_left_alone_where_others_are_free
     r.rollout = msgspec.structs.replace(r.rollout, steps=[staying])
     assert ports(6700, 6701) == [("a", 6700), ("b", 6701), ("c", 6700)]
     assert ports(6700) == [("a", 6700), ("b", 6700), ("c", 6700)]
+
+
+THREE_AWAY = [RolloutStepPart(workers=[worker("c", 6701, 2, 3, 4)], away=[2, 3, 4])]
+"""A step that leaves one of four tasks."""
+
+
+def handing_over(**changes: object) -> Rolling:
+    """Tasks 2, 3 and 4 move, 5 keeps their keys and the state of these meanwhile."""
+    plan = msgspec.structs.replace(
+        begun().entry.plan, workers=[BEFORE[0], *THREE_AWAY[0].workers, worker("c", 6700, 5)]
+    )
+    entry = msgspec.structs.replace(begun().entry, plan=plan)
+    return Rolling(
+        rollout=msgspec.structs.replace(begun(), entry=entry, steps=THREE_AWAY),
+        workers=[BEFORE[0], worker("b", 6700, 2, 3, 4), worker("c", 6700, 5)],
+        hands_over=True,
+        **changes,  # type: ignore[arg-type]
+    )
+
+
+def test_most_tasks_of_a_component_with_keyed_state_come_back_together() -> None:
+    r = handing_over()
+    r.until_ended()
+    everybody_gets_tuples(r)
+    assert r.rollout.outcome == "DONE"
+    assert r.routes is not None
+    (route,) = r.routes.components
+    assert {route.partitions.count(t) for t in WORK} == {64}
+
+
+@pytest.mark.parametrize("at", range(LOOKS))
+def test_an_abort_gives_most_tasks_back_with_their_state_wherever_it_is(at: int) -> None:
+    r = handing_over()
+    looks(r, at)
+    over = not r.rollout.running
+    r.rollout = r.rollout if over else msgspec.structs.replace(r.rollout, abort_by="ops")
+    r.until_ended()
+    everybody_gets_tuples(r)
+    assert r.rollout.outcome in ("DONE", "ABORTED")
+
+
+def test_tasks_whose_tuples_cannot_be_given_back_stay_named_until_they_can_however_late() -> None:
+    """No task answers, so state is given up after a minute; that is later than `start_timeout_s`."""
+    r = handing_over(answers=False)
+    while r.rollout.phase != "draining":
+        r.look()
+    r.rollout = msgspec.structs.replace(r.rollout, abort_by="ops")
+    looks(r, 2)
+    since_s = r.now_s
+    written = len(r.written)
+    looks(r, int(CONFIG.start_timeout_s) + 10)
+    m = r.rollout
+    assert (m.phase, m.outcome, m.back) == ("returning", "ABORTED", [2, 3, 4])
+    assert m.text.startswith("by ops; its tasks get no tuples yet: work: the state of its keys is still on its way")
+    shown = view(m, "words", r.now_s * 1000)
+    assert (shown.away, shown.text) == ([2, 3, 4], m.text)
+    assert m.text in m.sentence(r.now_s * 1000)
+    assert len(r.written) - written < 10, "nothing is written anew at every look"
+    r.until_ended()
+    everybody_gets_tuples(r)
+    assert (r.rollout.outcome, r.rollout.text) == ("ABORTED", "by ops")
+    assert r.now_s - since_s > CONFIG.start_timeout_s
+
+
+def test_a_step_that_moves_and_cannot_give_tuples_back_in_time_gives_them_back_later() -> None:
+    """A task gets tuples of partitions that it gave away, and their state follows, again and again."""
+    r = handing_over()
+    while r.rollout.phase != "moving":
+        r.look()
+    assert r.routes is not None
+    (route,) = r.routes.components
+    held = Handover(partitions=list(range(256)), from_=2, to=5, begun_ms=1, since_ms=10**6)
+    r.routes = r.routes.with_route(msgspec.structs.replace(route, handovers=[held]))
+    looks(r, 100)
+    assert (r.rollout.phase, r.rollout.outcome, r.rollout.back) == ("returning", "TOO_LATE", [2, 3, 4])
+    assert not {2, 3, 4} & r.active()
+    r.routes = r.routes.with_route(msgspec.structs.replace(r.routes.components[0], handovers=[]))
+    r.until_ended()
+    everybody_gets_tuples(r)
+
+
+def test_several_tasks_that_stand_in_begin_together() -> None:
+    """Only 2 gets tuples; 3, 4 and 5 stand by, and are to get them while it moves."""
+    r = handing_over()
+    step = RolloutStepPart(workers=[worker("c", 6701, 2)], away=[2], stand_ins=[3, 4, 5])
+    m = msgspec.structs.replace(r.rollout, steps=[step])
+    route = first_route("work", WORK, 3, keyed=True, hands_over=True)
+    facts = replace(r.facts(), routes=Routes(topology_id=m.topology_id, components=[route]))
+    table = put_aside(m, facts)
+    assert table is not None
+    assert table.components[0].active == [3, 4, 5]
+    arrived = table.with_route(msgspec.structs.replace(table.components[0], handovers=[], draining=[]))
+    back = with_back(m, replace(facts, routes=arrived), [2])
+    assert back is not None
+    assert (back.components[0].active, set(back.components[0].partitions)) == ([2], {2})
 
 
 @pytest.mark.parametrize("change", [lambda m: m, lambda m: msgspec.structs.replace(m, paused_by="ops")])
