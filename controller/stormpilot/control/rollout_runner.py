@@ -28,7 +28,7 @@ from stormpilot.messages.load import TaskLoad
 from stormpilot.messages.moves import MoveState
 from stormpilot.messages.rollouts import Rollout, RolloutStepPart, running_workers
 from stormpilot.messages.routable import route_in_force, tasks_of
-from stormpilot.messages.routes import Routes, take_up
+from stormpilot.messages.routes import Routes, take_up_all
 from stormpilot.model.constraints import misplaced
 from stormpilot.model.subset import subset, with_plans
 from stormpilot.model.values import Model, Topology
@@ -379,9 +379,9 @@ class RolloutRunner:
         after = None if table is None else table.message
         known = {c.id for c in snapshot.components}
         for route in [] if after is None else [r for r in after.components if r.component in known]:
-            for task in sorted({*route_in_force(snapshot, route.component, None).active} - {*route.active}):
-                with contextlib.suppress(RefusedError):  # keyed state is on its way; `routes activate` does it later
-                    route = take_up(route, tasks_of(snapshot, route.component), task, observation.at_ms)  # noqa: PLW2901
+            resting = sorted({*route_in_force(snapshot, route.component, None).active} - {*route.active})
+            with contextlib.suppress(RefusedError):  # keyed state is on its way; `routes activate` does it later
+                route = take_up_all(route, tasks_of(snapshot, route.component), resting, observation.at_ms)  # noqa: PLW2901
             after = None if after is None else after.with_route(route)
         log.error("a rollout cannot be read, it is taken away and all tasks get tuples", topology=snapshot.name)
         steps: list[Step] = [Delete(self.publisher.paths.rollout(t), version)]

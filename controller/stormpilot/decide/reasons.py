@@ -306,7 +306,10 @@ class Reason(enum.StrEnum):
         "APPROVAL_NEEDED", "an operator has approved, where that is needed", "the proposal waits for `approve`"
     )
     NOT_PUBLISHED = _gate(
-        "NOT_PUBLISHED", "nobody else wrote the plan meanwhile", "somebody else changed the plan while it was made"
+        "NOT_PUBLISHED",
+        "nobody else wrote the plan meanwhile",
+        "somebody else changed the plan while it was made, or tasks of the rollout that it replaces have to get their "
+        "tuples back first",
     )
 
     SCALE_UP = Row(
