@@ -48,7 +48,7 @@ def cycle_of(
     requests = RequestHandler(publisher, records, evictions)
     tracker = MoveTracker(current, publisher, outbox)
     rollouts = RolloutRunner(current, publisher, name, new_id, observer, outbox)
-    otd = OtdLoop(current)
+    otd = OtdLoop(current, publisher)
     improvements = ImprovementProposer(planners, otd, rollouts, LastPlans(max_skips), publisher)
     return Cycle(
         observer=observer,
@@ -60,7 +60,7 @@ def cycle_of(
         proposers=(
             requests.propose,
             rollouts.propose,
-            DrainProposer(planners, rollouts).propose,
+            DrainProposer(planners, rollouts, publisher, max_skips).propose,
             RollbackProposer(tracker, rollouts).propose,
             evictions.propose,
             improvements.propose,

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from typing import Literal
 
 import msgspec
 
-from stormpilot.config import DecideSection
+from stormpilot.config import BudgetSection, DecideSection
 from stormpilot.config.deciding import OtdSection
 from stormpilot.control.current_config import CurrentConfig
-from stormpilot.control.plan_evaluation import PlanEvaluator
+from stormpilot.control.plan_evaluation import PlanEvaluator, unwanted
 from stormpilot.control.situation import Situation
 from stormpilot.decide.admit import TopologyState, admit
 from stormpilot.decide.budget import hold_what_is_over_budget
@@ -23,13 +24,18 @@ from stormpilot.decide.effect import switched
 from stormpilot.decide.events import Event, EventKind
 from stormpilot.decide.judge import Verdict
 from stormpilot.decide.predict import predict
-from stormpilot.decide.reasons import Decision, Reason, skip
+from stormpilot.decide.reasons import Decision, Reason, row_of, skip
 from stormpilot.model.compiled import Compiled, Ints, compile_model
 from stormpilot.model.subset import plan_of, subset
 from stormpilot.model.values import Model, Plan
 from stormpilot.model.violations import violations
 from stormpilot.planner.methods import otd
 from stormpilot.planner.placement.layout import Layout, frame_of, running_layout
+from stormpilot.publish.publisher import Publisher
+
+States = Mapping[str, TopologyState]
+Kind = Literal["move", "switch"]
+Answer = otd.Step | otd.Switch | None
 
 
 @dataclass
@@ -37,6 +43,7 @@ class OtdLoop:
     """One per leadership; `insufficient` are the topologies of which it was reported that resources do not suffice."""
 
     current: CurrentConfig
+    publisher: Publisher
     insufficient: set[str] = field(default_factory=set)
 
     def has(self, state: TopologyState) -> bool:
@@ -53,67 +60,108 @@ class OtdLoop:
         return skip(state.topology.id, Reason.OTD, text)
 
     def step(self, states: Mapping[str, TopologyState], situation: Situation) -> tuple[Verdict | None, list[Event]]:
-        """The next move of one executor: to a standby, else out of workers that can be emptied, else any."""
+        """The next move of one executor, and a proposal for each topology whose moves wait for somebody."""
+        ready = self._ready(states, situation)
+        acting = {t: s for t, s in ready.items() if s.mode == "act" and not s.approval}
+        found, told = self._next(acting, situation)
+        for t in sorted(ready.keys() - acting.keys()):
+            proposal, answers = self._proposal(ready[t], situation)
+            found, told = found + proposal, told | answers
+        return _together(found), self._events(told, ready, situation.now_ms)
+
+    def _proposal(self, state: TopologyState, situation: Situation) -> tuple[list[Verdict], dict[str, Answer]]:
+        """The next move of a topology by itself, to be proposed; none while it is proposed, or what comes before it."""
+        t = state.topology.id
+        entry, _ = self.publisher.proposal(t)
+        row = None if entry is None else row_of(entry.reason)
+        if entry is not None and row is not None and not row.voluntary and situation.stands(t, entry):
+            return [], {}
+        found, told = self._next({t: state}, situation)
+        young_ms = situation.config.decide.approval_max_age_s * 1000
+        if entry is not None and situation.now_ms - entry.plan.created_at_ms < young_ms:
+            found = [v for v in found if t not in v.plans or v.plans[t].workers != entry.plan.workers]
+        return found, told
+
+    def _next(self, ready: States, situation: Situation) -> tuple[list[Verdict], dict[str, Answer]]:
+        """The next move of one executor: to a standby, else out of workers that can be emptied, else any.
+
+        Before it, those that may not be made; with it, the planner's answer to each topology, where any move is asked
+        for.
+        """
+        if not ready:
+            return [], {}
         strategy, evaluator = situation.config.decide.move_strategy, PlanEvaluator(situation)
-        model = situation.cluster_for(states)
+        model = situation.part_for(ready)
         if strategy != "restart":
-            switch, _ = self._step(states, model, situation, by="switch")
-            if switch is not None and evaluator.switches(switch):
-                return switch, []
-        closed = evaluator.closed(model, states)
+            found, _ = self._allowed(ready, model, situation, by="switch")
+            if any(v.plans for v in found):
+                return found, {}
+        closed = evaluator.closed(model, ready)
         if closed is not model:
-            verdict, _ = self._step(states, closed, situation)
-            if verdict is not None or strategy == "rolling":
-                return verdict, []
-        verdict, answer = self._step(states, model, situation)
-        return verdict, self._events(answer, self._ready(states, situation), situation.now_ms)
+            found, _ = self._allowed(ready, closed, situation)
+            if any(v.plans for v in found) or strategy == "rolling":
+                return found, {}
+        return self._allowed(ready, model, situation)
+
+    def _allowed(
+        self, ready: States, model: Model, situation: Situation, *, by: Kind = "move"
+    ) -> tuple[list[Verdict], dict[str, Answer]]:
+        """The next step that may be made; topologies whose own may not be keep nobody else from theirs."""
+        left, found, told = dict(ready), list[Verdict](), dict[str, Answer]()
+        while left:
+            verdict, answer, refused = self._step(left, model, situation, by)
+            found += [] if verdict is None else [verdict]
+            told |= dict.fromkeys(left, answer)
+            if refused is None:
+                break
+            del left[refused]
+        return found, told
 
     def _ready(self, states: Mapping[str, TopologyState], situation: Situation) -> dict[str, TopologyState]:
         lost, now_ms = situation.lost, situation.now_ms
         return {t: s for t, s in states.items() if self.has(s) and admit(s, *lost, self._gates(s), now_ms) is None}
 
     def _step(
-        self,
-        states: Mapping[str, TopologyState],
-        model: Model,
-        situation: Situation,
-        *,
-        by: Literal["move", "switch"] = "move",
-    ) -> tuple[Verdict | None, otd.Step | otd.Switch | None]:
-        """The next move of all topologies of this loop, if there is one and it is allowed; the planner's answer.
+        self, ready: States, model: Model, situation: Situation, by: Kind
+    ) -> tuple[Verdict | None, Answer, str | None]:
+        """The next step of these topologies, if there is one; the planner's answer; and whose step may not be made.
 
         Of sections of their own the most careful numbers hold for all. A `switch` gives the tuples of an executor to
         one that stands by: in the plan these two change places.
         """
-        ready = self._ready(states, situation)
-        if not ready:
-            return None, None
         config, in_use = situation.config, situation.observation.in_use
         standing = subset(model, ready)
         compiled = compile_model(standing)
         frame = frame_of(compiled)
         layout = running_layout(frame)
         thresholds = self._thresholds([in_use.section(t, "otd", config.otd) for t in ready])
-        answer: otd.Step | otd.Switch | None
-        answer = (otd.switch_step if by == "switch" else otd.step)(frame, layout, thresholds)
+        answer: Answer = (otd.switch_step if by == "switch" else otd.step)(frame, layout, thresholds)
         if not isinstance(answer, otd.Move | otd.Switch):
-            return None, answer
+            return None, answer, None
         slots = _slots_after(compiled, layout, answer)
         plan = msgspec.structs.replace(compiled.plan_of(slots), planner="otd", params={"steps": 1})
         running = compiled.plan_of(compiled.current)
         t, start = compiled.name(answer.executor)
         if _breaks_more(standing, plan, running, (t, start)):
-            return None, answer
+            return None, answer, t
         to = compiled.name(answer.standby)[1] if isinstance(answer, otd.Switch) else None
         decision = self._decision(t, (start, to), ready[t], standing, plan, answer, thresholds)
-        plans = {tp.id: tp for tp in plan.topologies if tp.id == t}
         restarted = {tp.id: tp for tp in (plan if to is None else running).topologies}
         spent = {i: m.spent for i, m in situation.moves.items()}
-        now_ms = situation.now_ms
-        allowed = hold_what_is_over_budget(standing, {t: decision}, restarted, spent, config.budget, now_ms)
-        published = plans if allowed[t].action != "skip" else {}
-        models = dict.fromkeys(published, model)
-        return Verdict(allowed, published, plan, situation.memory, models), answer
+        for limits in (_of_the_cluster(config.budget), config.budget):
+            held = hold_what_is_over_budget(standing, {t: decision}, restarted, spent, limits, situation.now_ms)
+            if held[t].action == "skip":  # by the cluster's limits nobody may make a step, by its own others may
+                return Verdict.without_plan(held, situation.memory), answer, t if limits is config.budget else None
+        plans = {tp.id: tp for tp in plan.topologies if tp.id == t}
+        verdict = Verdict({t: decision}, plans, plan, situation.memory, {t: model})
+        evaluator = PlanEvaluator(situation)
+        if by == "switch":
+            return (verdict, answer, None) if evaluator.switches(verdict) else (None, answer, t)
+        way = evaluator.ways(plans).get(t)
+        refusal = None if way is None else unwanted(replace(decision, strategy=way.strategy))
+        if refusal is not None:
+            return Verdict.without_plan({t: refusal}, situation.memory), answer, t
+        return verdict, answer, None
 
     def _gates(self, state: TopologyState) -> DecideSection:
         """The gates, with the time that a topology rests after what was done last."""
@@ -163,19 +211,35 @@ class OtdLoop:
             threshold_asc_tps=max(s.threshold_asc_tps for s in sections),
         )
 
-    def _events(
-        self, answer: otd.Step | otd.Switch | None, ready: Mapping[str, TopologyState], now_ms: int
-    ) -> list[Event]:
+    def _events(self, told: Mapping[str, Answer], ready: States, now_ms: int) -> list[Event]:
         """RESOURCES_INSUFFICIENT when that begins, RESOURCES_SUFFICIENT when it ends: each once."""
-        if isinstance(answer, otd.Lacking):
-            begins = set(ready) - self.insufficient
-            self.insufficient |= begins
-            kind, text, whom = EventKind.RESOURCES_INSUFFICIENT, answer.text, begins
-        else:
-            whom = set(ready) & self.insufficient
-            self.insufficient -= whom
-            kind, text = EventKind.RESOURCES_SUFFICIENT, "no worker is too loaded, or one can take its load"
-        return [Event(kind, t, ready[t].topology.name, text, now_ms) for t in sorted(whom)]
+        events = []
+        for t, answer in sorted(told.items()):
+            name, lacking = ready[t].topology.name, isinstance(answer, otd.Lacking)
+            if isinstance(answer, otd.Lacking) and t not in self.insufficient:
+                events.append(Event(EventKind.RESOURCES_INSUFFICIENT, t, name, answer.text, now_ms))
+            elif not lacking and t in self.insufficient:
+                text = "no worker is too loaded, or one can take its load"
+                events.append(Event(EventKind.RESOURCES_SUFFICIENT, t, name, text, now_ms))
+            (self.insufficient.add if lacking else self.insufficient.discard)(t)
+        return events
+
+
+def _together(verdicts: Sequence[Verdict]) -> Verdict | None:
+    """One verdict on the steps of several topologies; None for none."""
+    if not verdicts:
+        return None
+    decisions, plans, models = (
+        {t: found for v in verdicts for t, found in part(v).items()}
+        for part in (attrgetter("decisions"), attrgetter("plans"), attrgetter("models"))
+    )
+    with_plan = next((v for v in verdicts if v.plans), verdicts[0])
+    return replace(with_plan, decisions=decisions, plans=plans, models=models)
+
+
+def _of_the_cluster(budget: BudgetSection) -> BudgetSection:
+    """The limits of the cluster alone."""
+    return msgspec.structs.replace(budget, topology_executors_per_hour=None, topology_workers_per_hour=None)
 
 
 def _slots_after(compiled: Compiled, layout: Layout, step: otd.Move | otd.Switch) -> Ints:

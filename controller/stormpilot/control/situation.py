@@ -9,15 +9,16 @@ from functools import cached_property
 from typing import NamedTuple
 
 from stormpilot.config import Config
-from stormpilot.control.reservations import with_reservations
+from stormpilot.control.reservations import as_placement, with_reservations
 from stormpilot.decide.admit import TopologyState
-from stormpilot.decide.approval import with_approval
+from stormpilot.decide.approval import stands, with_approval
 from stormpilot.decide.judge import Verdict
 from stormpilot.decide.memory import Memory
 from stormpilot.decide.origin import AnsweredRequest, origin_of
 from stormpilot.decide.reasons import Decision
 from stormpilot.decide.report import Outcome
 from stormpilot.messages.controller_state import Restart
+from stormpilot.messages.core import HistoryEntry
 from stormpilot.messages.moves import MoveState
 from stormpilot.model.subset import Parts, subset
 from stormpilot.model.values import Model, Plan, TopologyPlan
@@ -40,7 +41,8 @@ class Situation:
     """The cluster as it runs, with what is decided in this cycle so far.
 
     By topology id: `topologies` the state of each, `moves` what is being verified, `requests` of operators that are
-    open, `on_their_way` the placements of plans that are not applied yet, `decisions` those of this cycle.
+    open, `on_their_way` the placements of plans that are not applied yet, `proposed` those that were only proposed in
+    this cycle, `decisions` those of this cycle.
     """
 
     observation: Observation
@@ -54,6 +56,7 @@ class Situation:
     choices: Choices = field(default_factory=Choices)
     requests: Mapping[str, AnsweredRequest] = field(default_factory=dict)
     on_their_way: Mapping[str, Sequence[TopologyPlan]] = field(default_factory=dict)
+    proposed: Mapping[str, Sequence[TopologyPlan]] = field(default_factory=dict)
     decisions: Mapping[str, Decision] = field(default_factory=dict)
 
     @property
@@ -136,17 +139,36 @@ class Situation:
                 found[slot].append((t_id, f"{names[t_id]}, whose plan is on its way"))
         return found
 
+    def stands(self, topology_id: str, proposal: HistoryEntry) -> bool:
+        """Whether a proposal of a topology is young enough to be approved, and still fits."""
+        holders = self.slot_holders(as_placement(topology_id, proposal.plan.workers))
+        subject, alone = self.topologies[topology_id], self.part_for({topology_id})
+        return stands(proposal, subject, alone, self.config.decide, self.now_ms, holders)
+
+    @cached_property
+    def among_proposals(self) -> Situation:
+        """The situation for another proposal: placements that are only proposed are reserved as well."""
+        return replace(self, on_their_way={**self.on_their_way, **self.proposed}) if self.proposed else self
+
     def after(self, outcome: Outcome) -> Situation:
-        """The situation once a verdict is published: its topologies are decided, its placements are reserved."""
+        """The situation once a verdict is published: its topologies are decided, its placements are reserved.
+
+        Those that are only proposed take no room from plans: they are reserved once all that may act are decided.
+        """
         if not set(outcome.decisions) - set(self.decisions):
             raise ValueError(f"a verdict decides nothing new: {sorted(outcome.decisions)}")
-        return replace(
+        placements = {t: (plan,) for t, plan in outcome.placements.items()}
+        proposed = {t: plans for t, plans in placements.items() if outcome.decisions[t].action == "advise"}
+        published = {t: plans for t, plans in placements.items() if t not in proposed}
+        after = replace(
             self,
             memory=outcome.memory,
             moves={**self.moves, **outcome.moves},
-            on_their_way={**self.on_their_way, **{t: (plan,) for t, plan in outcome.placements.items()}},
+            on_their_way={**self.on_their_way, **published},
+            proposed={**self.proposed, **proposed},
             decisions={**self.decisions, **outcome.decisions},
         )
+        return after if any(s.mode == "act" for s in after.undecided.values()) else after.among_proposals
 
 
 def approved(verdict: Verdict, situation: Situation) -> Verdict:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Literal
 
 import pytest
 
@@ -12,7 +13,8 @@ from stormpilot import operate
 from stormpilot.control.drains import DrainProposer
 from stormpilot.control.situation import Situation
 from stormpilot.decide.reasons import Reason
-from stormpilot.model.values import Infeasible, Model, Plan
+from stormpilot.messages.core import HistoryEntry, ModeSetting, decode, encode
+from stormpilot.model.values import Infeasible, Model, Plan, Topology
 from stormpilot.operate import Operator
 
 HERE: Slots = {("a", 6700): (1, 4, 6), ("b", 6700): (2, 3, 5)}
@@ -116,3 +118,124 @@ def test_without_anybody_on_the_host_nothing_is_proposed(drained: tuple[World, s
     drains, asked = proposer(w, t, lambda n: True)
     assert drains.propose(situation) is None
     assert asked == []
+
+
+class Draining:
+    """Jobs of which three executors each leave host b; `asked` are those that the planner was asked about."""
+
+    def __init__(self, *names: str, max_skips: int = 0, mode: Literal["advise", "act"] = "advise") -> None:
+        self.w = w = World("a", "b", "c", "d")
+        w.max_skips = max_skips
+        w.new_leader()
+        w.planner = self._away
+        self.asked: list[str] = []
+        self.room = True
+        self.ids = [
+            w.submit({("a", 6700 + i): (1, 4, 6), ("b", 6700 + i): (2, 3, 5)}, name=n) for i, n in enumerate(names)
+        ]
+        for name in names:
+            w.zookeeper.put(w.paths.mode(name), encode(ModeSetting(mode=mode)))
+        w.tell(40)
+        self.asked.clear()
+        self.operator = Operator(w.zookeeper, w.paths, "ops", now_ms=w.now_ms)  # type: ignore[arg-type]
+        operate.drain(self.operator, "host-b")
+
+    def proposals(self) -> list[HistoryEntry]:
+        nodes = self.w.zookeeper.read([self.w.paths.proposal(t) for t in self.ids])
+        return [decode(n.data, HistoryEntry, "proposal") for n in nodes if n is not None]
+
+    def _away(self, model: Model) -> Plan | Infeasible:
+        self.asked += [t.id for t in model.topologies]
+        if not self.room:
+            return Infeasible(constraint="cpu", text="no room")
+        return plan_in(model, {t.id: self._placed(t, model) for t in model.topologies})
+
+    def _placed(self, topology: Topology, model: Model) -> Slots:
+        """What ran on b has the first slot that is free on c; one that runs nowhere, the first two."""
+        free = [("c", p) for s in model.supervisors if s.id == "c" for p in s.slots]
+        if not topology.assignment:
+            return {free[0]: (1, 2, 3), free[1]: (4, 5, 6)}
+        stays = next((a.supervisor, a.port) for a in topology.assignment if a.start == 1)
+        there = next(((a.supervisor, a.port) for a in topology.assignment if a.supervisor == "c"), free[0])
+        return {stays: (1, 4, 6), there: (2, 3, 5)}
+
+
+def test_proposal_of_a_drain_stands_without_another_question_and_its_decision_stays() -> None:
+    d = Draining("aaa", "bbb", "ccc")
+    d.w.tell(10)
+    before, decisions = d.proposals(), d.w.reports[-1].decisions
+    assert sorted(d.asked) == d.ids
+    assert {e.reason for e in before} == {"DRAIN"}
+    assert len({(w.supervisor, w.port) for e in before for w in e.plan.workers}) == 6, "they fit together"
+    d.w.tell(60)
+    assert len(d.asked) == 3
+    assert d.proposals() == before
+    assert d.w.reports[-1].decisions == decisions
+    assert d.w.reports[-1].sentence(0.0)[0] == "proposal stands"
+    d.w.new_leader()
+    d.w.tell(60)
+    assert (len(d.asked), d.proposals()) == (3, before)
+
+
+@pytest.mark.parametrize("change", ["why", "fit", "age", "asked", "gone"])
+def test_proposal_of_a_drain_is_made_anew_where_it_does_not_stand(change: str) -> None:
+    d = Draining("aaa")
+    d.w.tell(10)
+    (before,) = d.proposals()
+    if change == "why":
+        operate.drain(d.operator, "host-a")
+    elif change == "fit":
+        d.w.submit({("c", 6700): (1, 2, 3, 4, 5, 6)}, name="zzz")
+    elif change == "age":
+        d.w.pass_time(900)
+    elif change == "asked":
+        operate.replan(Operator(d.w.zookeeper, d.w.paths, "ops", now_ms=d.w.now_ms), "aaa")  # type: ignore[arg-type]
+    else:
+        d.w.zookeeper.delete(d.w.paths.proposal(d.ids[0]))
+    d.w.tell(10)
+    assert d.ids[0] in d.asked[1:]
+    assert change == "why" or d.proposals()[0].plan.plan_id != before.plan.plan_id
+
+
+def test_proposals_of_drains_take_no_room_from_plans_of_the_same_cycle() -> None:
+    """c has four slots: two proposals want two of them, and a job that comes sees all four."""
+    d = Draining("aaa", "bbb")
+    new = d.w.submit({}, name="new")
+    seen: dict[str, list[int]] = {}
+    away = d.w.planner
+
+    def planner(model: Model) -> Plan | Infeasible:
+        for t in model.topologies:
+            seen[t.id] = next(list(s.slots) for s in model.supervisors if s.id == "c")
+        return away(model)
+
+    d.w.planner = planner
+    d.w.tell(10)
+    assert d.w.plan(new) is not None
+    assert seen[new] == [6700, 6701, 6702, 6703]
+    assert [len(seen[t]) for t in d.ids] == [4, 3], "a proposal takes room from another"
+    d.w.tell(30)
+    assert {w.port for e in d.proposals() for w in e.plan.workers if w.supervisor == "c"} == {6702, 6703}
+
+
+def test_what_is_drained_and_may_act_is_planned_before_what_is_only_proposed() -> None:
+    d = Draining("aaa", "bbb")
+    d.w.zookeeper.put(d.w.paths.mode("bbb"), encode(ModeSetting(mode="act")))
+    d.w.tell(10)
+    assert d.asked[:2] == d.ids[::-1]
+    assert d.w.plan(d.ids[1]) is not None
+
+
+@pytest.mark.parametrize("mode", ["advise", "act"])
+def test_who_cannot_leave_is_not_planned_again_while_nothing_changes(mode: Literal["advise", "act"]) -> None:
+    d = Draining("aaa", max_skips=3, mode=mode)
+    d.room = False
+    d.w.tell(40)
+    assert len(d.asked) == 3
+    assert d.w.decision(d.ids[0]).reason is Reason.INFEASIBLE
+    d.w.tell(10)
+    assert len(d.asked) == 6, "three cycles without a planner, then one with it"
+    d.w.supervisors("a", "b", "c", "d", "e")
+    d.room = True
+    d.w.tell(10)
+    assert d.w.decision(d.ids[0]).reason is Reason.DRAIN

@@ -5,9 +5,15 @@ from __future__ import annotations
 import itertools
 
 import msgspec
+import pytest
 
+from doubles.rolling_jobs import operator
+from doubles.wanted import Slots, plan_in
 from doubles.world import SPREAD, World
+from stormpilot import operate
+from stormpilot.control import otd_loop
 from stormpilot.decide.events import EventKind
+from stormpilot.messages.core import HistoryEntry, ModeSetting, decode, encode
 
 OTD = "otd: {enabled: true, period_s: 10, cool_down_s: 30, threshold_asc_tps: 20, cpu_high: 0.5, cpu_low: 0.4}\n"
 
@@ -61,3 +67,90 @@ def test_otd_relieves_a_node_step_by_step_though_one_step_is_not_enough() -> Non
     w.step_otd(60)
     assert [e.text[:6] for e in w.history(t)] == ["case 1"]
     assert len(w.slots(t)["a", 6700]) == 4
+
+
+def two_jobs(settings: str = "") -> tuple[World, str, str]:
+    """Two jobs that are alike, on the same nodes: of steps that are as good, otd takes that of `aaa`."""
+    w = World("a", "b", settings=OTD + settings)
+    first = w.submit(SPREAD, name="aaa")
+    second = w.submit({("a", 6701): (1, 4, 6), ("b", 6701): (2, 3, 5)}, name="zzz")
+    return w, first, second
+
+
+def proposal(w: World, topology_id: str) -> HistoryEntry:
+    (node,) = w.zookeeper.read([w.paths.proposal(topology_id)])
+    assert node is not None
+    return decode(node.data, HistoryEntry, "proposal")
+
+
+def only_propose(w: World, how: str, *names: str) -> None:
+    """Topologies of these names move no executor of themselves: by their mode, or because moves need approval."""
+    if how == "advise":
+        for name in names:
+            w.zookeeper.put(w.paths.mode(name), encode(ModeSetting(mode="advise")))
+    else:
+        w.use(msgspec.structs.replace(w.config, decide=msgspec.structs.replace(w.config.decide, approve=names)))
+
+
+@pytest.mark.parametrize("how", ["advise", "approve"])
+def test_step_that_is_only_proposed_keeps_nobody_else_from_a_step(how: str) -> None:
+    w, first, second = two_jobs()
+    only_propose(w, how, "aaa")
+    w.step_otd(120)
+    assert w.history(first) == []
+    assert len(w.history(second)) >= 2
+
+
+@pytest.mark.parametrize("how", ["advise", "approve"])
+def test_proposal_of_a_step_stands_while_the_step_is_the_same_until_it_is_too_old(how: str) -> None:
+    w, first, second = two_jobs()
+    only_propose(w, how, "aaa", "zzz")
+    w.step_otd(60)
+    before = proposal(w, first), proposal(w, second)
+    w.step_otd(120)
+    assert (proposal(w, first), proposal(w, second)) == before
+    w.use(msgspec.structs.replace(w.config, decide=msgspec.structs.replace(w.config.decide, approval_max_age_s=60.0)))
+    w.step_otd(60)
+    after = proposal(w, first)
+    assert after.plan.plan_id != before[0].plan.plan_id
+    assert after.plan.workers == before[0].plan.workers
+
+
+def test_otd_proposes_nothing_in_place_of_a_drain_that_is_proposed() -> None:
+    w, first, _ = two_jobs()
+    w.supervisors("a", "b", "c")
+    only_propose(w, "advise", "aaa")
+    operate.drain(operator(w), "host-b")
+    away: Slots = {("a", 6700): (1, 4, 6), ("c", 6700): (2, 3, 5)}
+    w.planner = lambda model: plan_in(model, {first: away})
+    w.step_otd(60)
+    drain = proposal(w, first)
+    assert drain.reason == "DRAIN"
+    w.step_otd(60)
+    assert proposal(w, first) == drain
+
+
+def test_topology_over_its_own_budget_keeps_nobody_else_from_a_step() -> None:
+    w, first, second = two_jobs("budget: {topology_executors_per_hour: 1}\n")
+    w.step_otd(200)
+    assert [len(w.history(t)) for t in (first, second)] == [1, 1]
+    assert "MOVE_BUDGET" in {d.reason for step in w.steps for d in step.decisions.values()}
+
+
+def test_step_that_would_break_a_constraint_keeps_nobody_else_from_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    w, first, second = two_jobs()
+    monkeypatch.setattr(otd_loop, "_breaks_more", lambda model, plan, running, moved: moved[0] == first)
+    w.step_otd(60)
+    assert w.history(first) == []
+    assert w.history(second) != []
+
+
+def test_where_the_budget_of_the_cluster_is_spent_otd_asks_about_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    w, _, _ = two_jobs("budget: {cluster_executors_per_hour: 1}\n")
+    w.step_otd(100)
+    asked: list[int] = []
+    compiled = otd_loop.compile_model
+    monkeypatch.setattr(otd_loop, "compile_model", lambda model: asked.append(len(model.topologies)) or compiled(model))
+    w.step_otd(10)
+    assert {d.reason for d in w.steps[-1].decisions.values()} == {"MOVE_BUDGET"}
+    assert set(asked) == {2}
