@@ -15,7 +15,6 @@ from stormpilot.control.ranks import first_in_order, infeasible_together, outran
 from stormpilot.control.rollout_runner import RolloutRunner
 from stormpilot.control.situation import Situation
 from stormpilot.decide.admit import TopologyState, admit
-from stormpilot.decide.approval import stands
 from stormpilot.decide.criteria import Criteria, TopologyCriteria
 from stormpilot.decide.judge import Verdict
 from stormpilot.decide.reasons import Decision, Reason, skip
@@ -117,13 +116,10 @@ class ImprovementProposer:
 
     def _stands(self, placement: TopologyPlan, situation: Situation) -> bool:
         """Whether a placement is the proposal, and may still be approved."""
-        t = placement.id
-        entry, _ = self.publisher.proposal(t)
+        entry, _ = self.publisher.proposal(placement.id)
         if entry is None or entry.plan.workers != placement.workers:
             return False
-        decide, now_ms = situation.config.decide, situation.now_ms
-        alone, holders = situation.part_for({t}), situation.slot_holders(placement)
-        return stands(entry, situation.topologies[t], alone, decide, now_ms, holders)
+        return situation.stands(placement.id, entry)
 
     def _planned_and_judged(
         self, group: States, situation: Situation, forecast: Forecast, choice: Choice | None, criteria: Criteria
