@@ -26,7 +26,7 @@ public enum Reason {
   SUPERVISOR_BLACKLISTED(Rejects.UNTIL_IT_FITS),
   /** A supervisor of the plan is kept for an isolated topology. */
   SUPERVISOR_KEPT(Rejects.UNTIL_IT_FITS),
-  /** The plan breaks a rule that the topology's owner set for the ResourceAwareScheduler. */
+  /** A rule by the topology's owner for the ResourceAwareScheduler is broken or unreadable. */
   RULE_BROKEN(Rejects.UNTIL_IT_FITS),
   /** A supervisor of the plan has no such port. */
   PORT_UNKNOWN(Rejects.UNTIL_IT_FITS),

@@ -83,19 +83,7 @@ final class Admission {
   private void decide(String planSet, List<TopologyContext> members) {
     Map<TopologyContext, Rejection> rejected = new LinkedHashMap<>();
     for (TopologyContext member : members) {
-      Rejection rejection =
-          PlanValidator.check(
-              member.candidate(),
-              member.details().getExecutors(),
-              member.current(),
-              slots,
-              member.memory().workersChangedAtMs(),
-              epochSeen);
-      if (rejection == null && keepsRules) {
-        SharingRules rules = SharingRules.of(member.details(), supervisor -> null);
-        rejection =
-            PlanValidator.checkRules(member.candidate(), member.current(), rules, slots::resources);
-      }
+      Rejection rejection = check(member);
       if (rejection != null) {
         rejected.put(member, rejection);
       }
@@ -113,6 +101,29 @@ final class Admission {
       } else {
         keepWaiting(member, obstacle);
       }
+    }
+  }
+
+  /** Why a plan cannot be carried out, or null; a fault in one topology rejects its plan alone. */
+  private Rejection check(TopologyContext member) {
+    try {
+      Rejection rejection =
+          PlanValidator.check(
+              member.candidate(),
+              member.details().getExecutors(),
+              member.current(),
+              slots,
+              member.memory().workersChangedAtMs(),
+              epochSeen);
+      if (rejection != null || !keepsRules) {
+        return rejection;
+      }
+      SharingRules rules = SharingRules.of(member.details(), supervisor -> null);
+      return PlanValidator.checkRules(
+          member.candidate(), member.current(), rules, slots::resources);
+    } catch (RuntimeException e) {
+      LOG.debug("cannot check the plan of {}", member.id(), e);
+      return new Rejection(Reason.RULE_BROKEN, "the plan cannot be checked: " + e.getMessage());
     }
   }
 

@@ -1,5 +1,6 @@
 package io.stormpilot.scheduler.round;
 
+import io.stormpilot.scheduler.message.Reason;
 import io.stormpilot.scheduler.message.Rejection;
 import io.stormpilot.scheduler.round.TopologyOutcome.Moves;
 import io.stormpilot.scheduler.state.PilotConfig;
@@ -56,7 +57,7 @@ final class MoveStep {
     Set<String> settling = new HashSet<>();
     List<MoveUnit> allPossible = new ArrayList<>();
     for (TopologyContext topology : moving) {
-      List<MoveUnit> all = MoveUnit.between(topology.current(), topology.memory().inForce());
+      List<MoveUnit> all = unitsOf(topology);
       units.put(topology.id(), all);
       List<MoveUnit> possible = new ArrayList<>(unitsToCarryOut(topology, all));
       if (possible.removeIf(unit -> isSettling(topology, unit))) {
@@ -89,6 +90,18 @@ final class MoveStep {
       workersMoved += moved;
     }
     return new Result(moves, intents, workersMoved);
+  }
+
+  /** All that is left to do; a fault in one topology leaves it still, and nobody else. */
+  private static List<MoveUnit> unitsOf(TopologyContext topology) {
+    try {
+      return MoveUnit.between(topology.current(), topology.memory().inForce());
+    } catch (RuntimeException e) {
+      LOG.error("cannot carry out the plan of {}; it stays as it is", topology.id(), e);
+      String text = "the plan cannot be carried out from where executors are: " + e.getMessage();
+      topology.memory().broke(new Rejection(Reason.ASSIGNMENT_DIFFERS, text));
+      return List.of();
+    }
   }
 
   private static void count(TopologyContext topology, int moved, int pending) {

@@ -14,6 +14,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.function.Consumer;
 import org.apache.storm.scheduler.Cluster;
 import org.apache.storm.scheduler.ExecutorDetails;
 import org.apache.storm.scheduler.SchedulerAssignment;
@@ -75,7 +76,31 @@ final class RepairStep {
     return lost.keySet();
   }
 
+  /** Repair one topology; a fault in it leaves its lost executors waiting, and nobody else's. */
   void run(TopologyContext topology) {
+    guarded(topology, this::repairLost);
+  }
+
+  private void guarded(TopologyContext topology, Consumer<TopologyContext> work) {
+    TopologyMemory m = topology.memory();
+    try {
+      work.accept(topology);
+      m.failed(null);
+    } catch (RuntimeException e) {
+      String text = "no place can be sought for executors that run nowhere: " + e.getMessage();
+      if (m.failed(text)) {
+        LOG.error("cannot repair: topology={}; its other executors run on", topology.id(), e);
+      }
+      Rejection why = new Rejection(Reason.RULE_BROKEN, text);
+      if (m.owns()) {
+        m.broke(why);
+      } else {
+        m.waits(why);
+      }
+    }
+  }
+
+  private void repairLost(TopologyContext topology) {
     Placement current = Placement.of(cluster.getAssignmentById(topology.id()));
     Set<ExecutorDetails> lost = current.unassigned(topology.details().getExecutors());
     if (justLeads && topology.memory().owns()) {
@@ -135,6 +160,10 @@ final class RepairStep {
    * no slot wait, and the others run.
    */
   void placeBySites(TopologyContext topology) {
+    guarded(topology, this::placeLostBySites);
+  }
+
+  private void placeLostBySites(TopologyContext topology) {
     TopologyMemory m = topology.memory();
     Placement current = Placement.of(cluster.getAssignmentById(topology.id()));
     Set<ExecutorDetails> lost = current.unassigned(topology.details().getExecutors());

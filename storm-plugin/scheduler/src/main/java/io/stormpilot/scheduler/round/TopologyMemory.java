@@ -36,6 +36,7 @@ public final class TopologyMemory {
   private boolean complete;
   private Rejection broken;
   private Rejection waiting;
+  private String failure;
   private int movedWorkers;
 
   private boolean hasEntry;
@@ -278,6 +279,13 @@ public final class TopologyMemory {
   /** Why executors that no plan governs have no slot, or null. */
   Rejection waiting() {
     return waiting;
+  }
+
+  /** The search for a place failed, or (null) did not; returns whether this is news. */
+  boolean failed(String text) {
+    boolean news = text != null && !text.equals(failure);
+    failure = text;
+    return news;
   }
 
   /** Carry the plan in force out once more. */

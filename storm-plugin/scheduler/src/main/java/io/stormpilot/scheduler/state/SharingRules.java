@@ -51,10 +51,17 @@ public final class SharingRules {
    * Those of a topology.
    *
    * @param available what a supervisor (by id) has left; null where it is gone
+   * @throws IllegalArgumentException when Storm cannot read the topology's constraints, though its
+   *     validator let them pass
    */
   public static SharingRules of(
       TopologyDetails topology, Function<String, NormalizedResourceOffer> available) {
-    return new SharingRules(topology, new ConstraintSolverConfig(topology), available);
+    try {
+      return new SharingRules(topology, new ConstraintSolverConfig(topology), available);
+    } catch (RuntimeException e) {
+      throw new IllegalArgumentException(
+          Config.TOPOLOGY_RAS_CONSTRAINTS + " cannot be read (" + e + ")", e);
+    }
   }
 
   /** Whether these executors may be one worker. */

@@ -214,4 +214,19 @@ class PlanStoriesTest {
         2, story.placement("t").size(), "DefaultScheduler gives it the two workers wanted");
     story.assertNobodyLost();
   }
+
+  @Test
+  void aPlanThatCannotBeComparedWithThePlacementLeavesOthersToTheirPlans() {
+    Story story = new Story(4, 2).topology("a", 1, 2).topology("t", 1, 2);
+    story.running("a", "sup-0:6700", "1-3").running("t", "sup-1:6700", "1-2");
+    story.publish(story.plan("a", "p-1", "sup-2:6700=1", "sup-2:6701=2"));
+    story.publish(story.plan("t", "p-2", "sup-3:6700=1", "sup-3:6701=2"));
+
+    story.round();
+    story.round();
+
+    assertEquals("degraded/ASSIGNMENT_DIFFERS", story.state("a"));
+    assertEquals(Map.of("sup-0:6700", Set.of(1, 2, 3)), story.placement("a"));
+    assertEquals("applied/OK", story.state("t"));
+  }
 }

@@ -222,4 +222,60 @@ class SharingTest {
     assertEquals(Set.of(1), story.placement("t").get("sup-0:6700"), "no count beside the source");
     assertEquals(Set.of(2, 3), story.placement("t").get("sup-1:6700"));
   }
+
+  /**
+   * Constraints that Storm's validator accepts, and that its ResourceAwareScheduler cannot read.
+   */
+  private static Story unreadable(Object constraints) {
+    return new Story(4, 2)
+        .fallback(new ResourceAwareScheduler())
+        .topology("a", 2, 2)
+        .topologyConf("a", Config.TOPOLOGY_RAS_CONSTRAINTS, constraints)
+        .running("a", "sup-0:6700", "1")
+        .running("a", "sup-1:6700", "2")
+        .topology("t", 2, 2)
+        .running("t", "sup-2:6700", "1")
+        .running("t", "sup-3:6700", "2");
+  }
+
+  @Test
+  void constraintsThatCannotBeReadRejectTheirOwnPlanAndNobodyElses() {
+    for (Object constraints : List.of(List.of(List.of("a")), List.of(List.of()))) {
+      Story story = unreadable(constraints);
+      story.publish(story.plan("a", "p-1", "sup-0:6701=2", "sup-1:6701=1"));
+      story.publish(story.plan("t", "p-2", "sup-2:6701=2", "sup-3:6701=1"));
+
+      story.round();
+      story.pass(20_000);
+      story.round();
+
+      assertEquals("rejected/RULE_BROKEN", story.state("a"));
+      assertTrue(story.text("a").startsWith("the plan cannot be checked: "), story.text("a"));
+      assertTrue(story.text("a").contains(Config.TOPOLOGY_RAS_CONSTRAINTS), story.text("a"));
+      assertEquals(Map.of("sup-0:6700", Set.of(1), "sup-1:6700", Set.of(2)), story.placement("a"));
+      assertEquals("applied/OK", story.state("t"));
+    }
+  }
+
+  @Test
+  void constraintsThatCannotBeReadLeaveTheLostExecutorsOfOthersToRepair() {
+    Story story = unreadable(List.of(List.of("a")));
+    story.publish(story.plan("a", "p-1", "sup-0:6700=1", "sup-1:6700=2"));
+    story.publish(story.plan("t", "p-2", "sup-2:6700=1", "sup-3:6700=2"));
+    story.failOver();
+    story.round();
+    assertEquals("applied/OK", story.state("a"), "it was there already");
+    story.pass(60_000); // the new leader takes the dead for dead
+
+    story.loseWorker("sup-1:6700");
+    story.loseWorker("sup-3:6700");
+    story.topology("new", 1, 1);
+    story.controllerUp(false);
+    story.round();
+
+    story.assertRunning("a", 1);
+    assertEquals("degraded/RULE_BROKEN", story.state("a"));
+    story.assertRunning("t", 1, 2);
+    story.assertRunning("new", 1);
+  }
 }
