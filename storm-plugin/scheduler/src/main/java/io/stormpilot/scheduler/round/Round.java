@@ -128,7 +128,7 @@ public final class Round {
       String id = topology.id();
       StatusText status = decisions.waiting().get(id);
       if (failure != null && intents.get(id) == Intent.FALLBACK) {
-        status = failed(failure, status);
+        status = failed(failure, topology);
       }
       Moves moves = moved.moves().getOrDefault(id, Moves.NONE);
       outcomes.add(new TopologyOutcome(topology, intents.get(id), moves, status));
@@ -314,13 +314,10 @@ public final class Round {
     return outcome;
   }
 
-  private static StatusText failed(String failure, StatusText waiting) {
-    return new StatusText(
-        State.FALLBACK,
-        Reason.FALLBACK_FAILED,
-        failure,
-        waiting == null ? null : waiting.planId(),
-        waiting == null ? null : waiting.planSet());
+  /** With the plan that was set aside, if any: a plan that waits is not to be taken for it. */
+  private static StatusText failed(String failure, TopologyContext topology) {
+    String asideId = topology.memory().setAsidePlanId();
+    return new StatusText(State.FALLBACK, Reason.FALLBACK_FAILED, failure, asideId, null);
   }
 
   private List<Status> statuses(List<TopologyOutcome> outcomes) {

@@ -90,20 +90,20 @@ final class StatusReport {
 
   private StatusText fallback(TopologyContext topology) {
     Rejection aside = topology.memory().setAside();
+    String asideId = topology.memory().setAsidePlanId();
     String who = who(topology);
     Rejection waiting = topology.memory().waiting();
     if (waiting != null) {
       String text = waiting.text() + "; " + who;
-      return new StatusText(State.FALLBACK, waiting.reason(), text, null, null);
+      return new StatusText(State.FALLBACK, waiting.reason(), text, asideId, null);
     }
     if (topology.memory().givenUp() && fallbackRanks) {
       String text = "its plan was taken away; " + who + ", and may stop it for one before it";
       return new StatusText(State.FALLBACK, Reason.PLAN_GIVEN_UP, text, null, null);
     }
     if (aside != null) {
-      String planId = topology.memory().setAsidePlanId();
       return new StatusText(
-          State.FALLBACK, aside.reason(), aside.text() + "; " + who, planId, null);
+          State.FALLBACK, aside.reason(), aside.text() + "; " + who, asideId, null);
     }
     if (topology.held() == Reason.PAUSED) {
       return new StatusText(State.FALLBACK, Reason.PAUSED, "paused; " + who, null, null);

@@ -7,8 +7,10 @@ import io.stormpilot.scheduler.message.Rejection;
 import io.stormpilot.scheduler.message.State;
 import io.stormpilot.scheduler.message.Status;
 import io.stormpilot.scheduler.state.Placement;
+import java.util.EnumSet;
 import java.util.HashMap;
 import java.util.Map;
+import java.util.Set;
 import org.apache.storm.scheduler.SchedulerAssignment;
 import org.apache.storm.scheduler.WorkerSlot;
 
@@ -18,6 +20,15 @@ import org.apache.storm.scheduler.WorkerSlot;
  * carried out once, not once per leader.
  */
 public final class TopologyMemory {
+
+  /** Why plans are set aside. A status may give another reason: why executors wait. */
+  private static final Set<Reason> SETS_ASIDE =
+      EnumSet.of(
+          Reason.WORKERS_CHANGED,
+          Reason.EXECUTORS_CHANGED,
+          Reason.ISOLATED,
+          Reason.PAUSED,
+          Reason.MODE_OFF);
 
   private final long firstSeenMs;
   private boolean learned;
@@ -123,7 +134,11 @@ public final class TopologyMemory {
       case FALLBACK -> {
         setAsideKey = plan.key();
         setAsidePlanId = plan.planId();
-        setAside = new Rejection(status.code(), status.text());
+        setAside =
+            SETS_ASIDE.contains(status.code())
+                ? new Rejection(status.code(), status.text())
+                : new Rejection(
+                    Reason.WORKERS_CHANGED, "the plan was set aside before this Nimbus led");
       }
       case WAITING -> {}
     }

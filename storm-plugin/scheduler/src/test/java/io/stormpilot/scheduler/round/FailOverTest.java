@@ -1,6 +1,7 @@
 package io.stormpilot.scheduler.round;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.stormpilot.scheduler.message.PlanEntry;
 import io.stormpilot.scheduler.message.Reason;
@@ -9,6 +10,11 @@ import io.stormpilot.scheduler.state.PilotConfig;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
+import org.apache.storm.metric.StormMetricsRegistry;
+import org.apache.storm.scheduler.Cluster;
+import org.apache.storm.scheduler.DefaultScheduler;
+import org.apache.storm.scheduler.IScheduler;
+import org.apache.storm.scheduler.Topologies;
 import org.junit.jupiter.api.Test;
 
 /** Another Nimbus takes over: nobody is restarted, nothing is undone. */
@@ -57,6 +63,88 @@ class FailOverTest {
 
     assertEquals(before, story.placement("t"));
     assertEquals("fallback/WORKERS_CHANGED", story.state("t"));
+  }
+
+  @Test
+  void failOverDoesNotApplyAPlanThatWasSetAsideWhileExecutorsWaitForTheirSite() {
+    Story story = Story.twoWorkers().site("sup-0", "west").requires("source", "west");
+    applied(story, "sup-0:6703=1-2", "sup-1:6703=3-4");
+    story.removeSupervisor("sup-0");
+    story.rebalance("t", 3, 4);
+    story.round();
+    assertEquals("fallback/NO_SLOT_IN_SITE", story.state("t"));
+    Map<String, Set<Integer>> others = story.placement("t");
+
+    story.failOver();
+    story.supervisor("sup-0", 4);
+    story.round();
+    story.round();
+
+    story.assertNobodyLost();
+    assertTrue(story.placement("t").entrySet().containsAll(others.entrySet()), "nobody moved");
+    assertEquals("fallback/WORKERS_CHANGED", story.state("t"));
+    assertEquals("p-1", story.status("t").planId());
+  }
+
+  @Test
+  void failOverDoesNotApplyAPlanThatWasSetAsideWhileTheFallbackFailed() {
+    Broken scheduler = new Broken();
+    Story story = Story.twoWorkers().fallback(scheduler);
+    applied(story, "sup-2:6700=1-2", "sup-1:6700=3-4");
+    scheduler.fails = true;
+    story.rebalance("t", 4, 4);
+    story.round();
+    assertEquals("fallback/FALLBACK_FAILED", story.state("t"));
+
+    story.failOver();
+    scheduler.fails = false;
+    story.round();
+
+    assertEquals(4, story.placement("t").size(), "what the user asked for");
+    assertEquals("fallback/WORKERS_CHANGED", story.state("t"));
+  }
+
+  @Test
+  void failOverAppliesAPlanThatWaitedWhileTheFallbackFailed() {
+    Broken scheduler = new Broken();
+    Story story = Story.twoWorkers().fallback(scheduler).topology("u", 1, 2);
+    story.running("u", "sup-0:6701", "1");
+    Set<String> both = Set.of("t", "u");
+    story.publish(story.plan("t", "p-1", "r", both, "sup-2:6700=1-2", "sup-1:6700=3-4"));
+    scheduler.fails = true;
+    story.round();
+    assertEquals("fallback/FALLBACK_FAILED", story.state("t"));
+
+    story.failOver();
+    story.publish(story.plan("u", "p-2", "r", both, "sup-2:6701=1-2"));
+    story.round();
+    story.round();
+
+    assertEquals("applied/OK", story.state("t"));
+  }
+
+  /** Storm's DefaultScheduler, while it does not fail. */
+  private static final class Broken implements IScheduler {
+    private final DefaultScheduler whole = new DefaultScheduler();
+    private boolean fails;
+
+    @Override
+    public void prepare(Map<String, Object> conf, StormMetricsRegistry registry) {
+      whole.prepare(conf, registry);
+    }
+
+    @Override
+    public void schedule(Topologies topologies, Cluster cluster) {
+      if (fails) {
+        throw new IllegalStateException("as it happens");
+      }
+      whole.schedule(topologies, cluster);
+    }
+
+    @Override
+    public Map<String, Map<String, Double>> config() {
+      return Map.of();
+    }
   }
 
   @Test
