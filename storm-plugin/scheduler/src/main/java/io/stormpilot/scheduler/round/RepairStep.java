@@ -111,8 +111,10 @@ final class RepairStep {
         return;
       }
     }
+    Map<WorkerSlot, Set<ExecutorDetails>> before = workersBefore(topology);
+    int newWorkers = before.isEmpty() ? workersMissing(topology, current) : 1;
     Repair.Outcome outcome =
-        repair(topology).place(topology.id(), lost, workersBefore(topology), current, 1);
+        repair(topology).place(topology.id(), lost, before, current, newWorkers);
     if (outcome.change() != null && !ClusterEdit.carryOut(cluster, List.of(outcome.change()))) {
       return;
     }
@@ -173,9 +175,8 @@ final class RepairStep {
     }
     Map<WorkerSlot, Set<ExecutorDetails>> before =
         current.isEmpty() ? Map.of() : workersBefore(topology);
-    int workers = topology.details().getNumWorkers() - current.workers().size();
-    Repair.Outcome outcome =
-        repair(topology).place(topology.id(), lost, before, current, Math.max(1, workers));
+    int workers = workersMissing(topology, current);
+    Repair.Outcome outcome = repair(topology).place(topology.id(), lost, before, current, workers);
     if (outcome.change() != null) {
       ClusterEdit.carryOut(cluster, List.of(outcome.change()));
       LOG.info(
@@ -247,6 +248,11 @@ final class RepairStep {
       String text = lost + " executors were lost with their worker and placed anew" + joined;
       m.broke(new Rejection(Reason.SUPERVISOR_LOST, text));
     }
+  }
+
+  /** So many workers fewer than a user wants, at least one. */
+  private static int workersMissing(TopologyContext topology, Placement current) {
+    return Math.max(1, topology.details().getNumWorkers() - current.workers().size());
   }
 
   private static double orZero(Double value) {

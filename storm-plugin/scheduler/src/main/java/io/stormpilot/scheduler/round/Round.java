@@ -102,13 +102,13 @@ public final class Round {
                   now)
               .decide();
     }
+    boolean justLeads = memory.leadsForLessThan(config.takeOverGraceMs(), now);
     Map<String, Intent> intents = new TreeMap<>();
-    topologies.forEach((id, topology) -> intents.put(id, intend(topology)));
+    topologies.forEach((id, topology) -> intents.put(id, intend(topology, justLeads)));
     MoveStep.Result moved =
         new MoveStep(topologies, slots, cluster, config, now)
             .run(with(Intent.MOVE, topologies, intents));
     intents.putAll(moved.intents());
-    boolean justLeads = memory.leadsForLessThan(config.takeOverGraceMs(), now);
     RepairStep repair = repair(topologies, slots, justLeads);
     with(Intent.REPAIR, topologies, intents).forEach(repair::run);
     Fallback.Outcome delegated = delegate(with(Intent.FALLBACK, topologies, intents), repair);
@@ -216,21 +216,33 @@ public final class Round {
     m.sees(topology.entry(), topology.current());
   }
 
-  private Intent intend(TopologyContext topology) {
+  private Intent intend(TopologyContext topology, boolean justLeads) {
     if (topology.held() == Reason.ISOLATED) {
       return Intent.FALLBACK;
+    }
+    if (!view.loaded()) {
+      return intendUnknowing(topology, justLeads);
     }
     TopologyMemory m = topology.memory();
     Intent intent = intendUnlessHeld(topology, m);
     return intent == Intent.MOVE && topology.held() != null ? Intent.STILL : intent;
   }
 
+  /**
+   * Without ZooKeeper. Where lost executors ran is not known to a Nimbus that has just begun to
+   * lead: they wait for it to be read, at most {@code stormpilot.take.over.grace.secs}.
+   */
+  private static Intent intendUnknowing(TopologyContext topology, boolean justLeads) {
+    if (topology.current().isEmpty()) {
+      return Intent.FALLBACK;
+    }
+    boolean waits = justLeads && topology.memory().lastWhole().isEmpty();
+    return waits || topology.unassigned().isEmpty() ? Intent.STILL : Intent.REPAIR;
+  }
+
   private Intent intendUnlessHeld(TopologyContext topology, TopologyMemory m) {
     boolean nowhere = topology.current().isEmpty();
     boolean whole = topology.unassigned().isEmpty();
-    if (!view.loaded()) {
-      return nowhere ? Intent.FALLBACK : whole ? Intent.STILL : Intent.REPAIR;
-    }
     if (!m.owns()) {
       return waitsForFirstPlan(topology) ? Intent.WAIT : Intent.FALLBACK;
     }

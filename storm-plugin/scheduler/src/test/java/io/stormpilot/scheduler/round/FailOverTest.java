@@ -290,4 +290,47 @@ class FailOverTest {
     story.assertNobodyLost();
     assertEquals("nothing", story.state("planned"), "the last leader's word stands");
   }
+
+  /** Four workers of two executors, two of them on sup-1. */
+  private static Story fourWorkers() {
+    Story story = new Story(4, 4).topology("t", 4, 8).with(PilotConfig.TAKE_OVER_GRACE, 30);
+    return applied(story, "sup-0:6703=1-2", "sup-1:6702=3-4", "sup-1:6703=5-6", "sup-2:6703=7-8");
+  }
+
+  @Test
+  void whileZooKeeperCannotBeReadANewLeaderLeavesLostExecutorsForTheNextRound() {
+    Story story = fourWorkers();
+    Map<String, Set<Integer>> before = story.placement("t");
+
+    story.failOver();
+    story.loaded(false);
+    story.loseExecutorsOn("sup-1");
+    story.round();
+    story.assertRunning("t", 1, 2, 7, 8);
+
+    story.loaded(true);
+    story.round();
+    assertEquals(before, story.placement("t"));
+    story.round();
+    assertEquals("applied/OK", story.state("t"));
+  }
+
+  @Test
+  void whereZooKeeperStaysAwayLostExecutorsComeToAsManyWorkersAsThereWere() {
+    Story story = fourWorkers();
+
+    story.failOver();
+    story.loaded(false);
+    story.loseExecutorsOn("sup-1");
+    for (int round = 0; round < 3; round++) {
+      story.round();
+      story.assertRunning("t", 1, 2, 7, 8);
+    }
+    story.round();
+
+    story.assertNobodyLost();
+    assertEquals(4, story.placement("t").size());
+    assertEquals("sup-0:6703", story.slotOf("t", "1-2"));
+    assertEquals("sup-2:6703", story.slotOf("t", "7-8"));
+  }
 }

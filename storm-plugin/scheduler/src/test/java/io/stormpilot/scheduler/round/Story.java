@@ -297,7 +297,9 @@ public final class Story {
     for (Status status : board.news(said, written, now)) {
       written.put(status.topologyId(), status);
     }
-    round.snapshots().forEach(s -> snapshots.put(s.topology().getId(), s.placement()));
+    if (loaded) {
+      round.snapshots().forEach(s -> snapshots.put(s.topology().getId(), s.placement()));
+    }
     statuses = said.stream().collect(Collectors.toMap(Status::topologyId, s -> s));
     storm.keep(cluster);
     return round;
