@@ -29,18 +29,27 @@ final class MoveStep {
   private final Slots slots;
   private final Cluster cluster;
   private final PilotConfig config;
+  private final boolean justLeads;
   private final long now;
 
+  /**
+   * Make one for a round.
+   *
+   * @param justLeads this Nimbus began to lead a moment ago: executors that it takes for dead may
+   *     live, and the ports where they run are hidden
+   */
   MoveStep(
       Map<String, TopologyContext> topologies,
       Slots slots,
       Cluster cluster,
       PilotConfig config,
+      boolean justLeads,
       long now) {
     this.topologies = topologies;
     this.slots = slots;
     this.cluster = cluster;
     this.config = config;
+    this.justLeads = justLeads;
     this.now = now;
   }
 
@@ -66,7 +75,8 @@ final class MoveStep {
       allPossible.addAll(possible);
     }
     PlanApplier.Outcome outcome =
-        new PlanApplier(slots, config.maxMovedWorkers(), this::lastSlot).apply(allPossible);
+        new PlanApplier(slots, config.maxMovedWorkers(), this::lastSlot, justLeads)
+            .apply(allPossible);
     boolean done = ClusterEdit.carryOut(cluster, outcome.changes());
     Map<String, List<Change>> changes = new HashMap<>();
     if (done) {
@@ -170,11 +180,15 @@ final class MoveStep {
   }
 
   /**
-   * Where the executors ran as one worker when the topology was last whole, if it runs nowhere now.
+   * Where the executors ran as one worker when the topology was last whole, if it runs nowhere now;
+   * right after this Nimbus began to lead, if they run nowhere.
    */
   private WorkerSlot lastSlot(String topologyId, Set<ExecutorDetails> executors) {
     TopologyContext topology = topologies.get(topologyId);
-    if (!topology.current().isEmpty()) {
+    Placement current = topology.current();
+    if (justLeads
+        ? executors.stream().anyMatch(current.slots()::containsKey)
+        : !current.isEmpty()) {
       return null;
     }
     Placement last = topology.memory().lastWhole();

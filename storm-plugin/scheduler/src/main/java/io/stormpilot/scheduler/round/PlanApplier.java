@@ -4,6 +4,7 @@ import io.stormpilot.scheduler.message.PlannedWorker;
 import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
 import java.util.List;
@@ -31,6 +32,8 @@ public final class PlanApplier {
   private final Slots slots;
   private final int limit;
   private final BiFunction<String, Set<ExecutorDetails>, WorkerSlot> lastSlot;
+  private final boolean justLeads;
+  private final Map<Arrival, WorkerSlot> back = new HashMap<>();
 
   /**
    * What a round does.
@@ -46,9 +49,14 @@ public final class PlanApplier {
    * @param lastSlot where a topology's set of executors last ran as one worker, or null: after
    *     {@code storm rebalance} it is still running there, and stays so if it gets the same slot
    *     again
+   * @param justLeads what ran there may be taken for dead and live, though the port is hidden
    */
   public PlanApplier(
-      Slots slots, int limit, BiFunction<String, Set<ExecutorDetails>, WorkerSlot> lastSlot) {
+      Slots slots,
+      int limit,
+      BiFunction<String, Set<ExecutorDetails>, WorkerSlot> lastSlot,
+      boolean justLeads) {
+    this.justLeads = justLeads;
     this.slots = slots;
     this.limit = limit;
     this.lastSlot = lastSlot;
@@ -58,6 +66,10 @@ public final class PlanApplier {
   public Outcome apply(List<MoveUnit> units) {
     List<MoveUnit> ordered = new ArrayList<>(units);
     ordered.sort(Comparator.comparing(u -> !u.urgent()));
+    if (justLeads) {
+      Set<WorkerSlot> hidden = new HashSet<>();
+      ordered.forEach(unit -> findHiddenSlots(unit, hidden));
+    }
     Set<MoveUnit> chosen = largestThatFits(ordered);
     Set<String> overLimit = new LinkedHashSet<>();
     if (limit > 0 && counted(chosen) > limit) {
@@ -70,6 +82,29 @@ public final class PlanApplier {
       }
     }
     return new Outcome(carryOut(chosen), overLimit);
+  }
+
+  /** Workers that run on where Storm hides the port: they take no slot that it offers. */
+  private void findHiddenSlots(MoveUnit unit, Set<WorkerSlot> found) {
+    for (PlannedWorker worker : unit.arriving()) {
+      WorkerSlot slot = lastSlot.apply(unit.topologyId(), worker.executors());
+      if (slot != null
+          && slot.getNodeId().equals(worker.supervisor())
+          && slots.isOpenForReturn(slot)
+          && !slots.isVisible(slot)
+          && found.add(slot)) {
+        back.put(new Arrival(unit.topologyId(), worker), slot);
+      }
+    }
+  }
+
+  private List<PlannedWorker> takingSlots(MoveUnit unit) {
+    if (back.isEmpty()) {
+      return unit.arriving();
+    }
+    return unit.arriving().stream()
+        .filter(worker -> !back.containsKey(new Arrival(unit.topologyId(), worker)))
+        .toList();
   }
 
   /** Start from all and leave out, last first, what arrives where no slot is left. */
@@ -143,7 +178,7 @@ public final class PlanApplier {
    * (-1).
    */
   private void add(Map<String, Integer> spare, MoveUnit unit, int sign) {
-    for (PlannedWorker worker : unit.arriving()) {
+    for (PlannedWorker worker : takingSlots(unit)) {
       spare.merge(worker.supervisor(), -sign, Integer::sum);
     }
     for (WorkerSlot slot : unit.leaving()) {
@@ -154,7 +189,7 @@ public final class PlanApplier {
   }
 
   private boolean lacks(Map<String, Integer> spare, MoveUnit unit) {
-    for (PlannedWorker worker : unit.arriving()) {
+    for (PlannedWorker worker : takingSlots(unit)) {
       String supervisor = worker.supervisor();
       if (!slots.isUsable(supervisor)
           || slots.available(supervisor).size() + spare.get(supervisor) < 0) {
@@ -197,6 +232,13 @@ public final class PlanApplier {
       unit.arriving().forEach(w -> arrivals.add(new Arrival(unit.topologyId(), w)));
     }
     Map<Arrival, WorkerSlot> placed = new HashMap<>();
+    for (Arrival arrival : arrivals) {
+      WorkerSlot hidden = back.get(arrival);
+      if (hidden != null) {
+        slots.take(hidden, arrival.topologyId());
+        placed.put(arrival, hidden);
+      }
+    }
     grant(arrivals, placed, a -> lastSlot.apply(a.topologyId(), a.worker().executors()), s -> true);
     grant(arrivals, placed, a -> a.worker().slot(), slots::isFresh);
     grant(arrivals, placed, a -> first(slots.available(a.supervisor())), slots::isFresh);

@@ -218,7 +218,7 @@ final class RepairStep {
         .workers()
         .forEach(
             (slot, executors) -> {
-              if (lost.containsAll(executors) && slots.isFree(slot)) {
+              if (lost.containsAll(executors) && slots.isOpenForReturn(slot)) {
                 back.put(slot, executors);
               }
             });

@@ -95,6 +95,14 @@ public final class Slots {
     return isVisible(slot) && !holders.containsKey(slot);
   }
 
+  /**
+   * What Storm takes for dead may run on in this slot: nobody else is there. Its port is hidden as
+   * long as Storm takes it for dead.
+   */
+  public boolean isOpenForReturn(WorkerSlot slot) {
+    return isUsable(slot.getNodeId()) && !holders.containsKey(slot);
+  }
+
   /** The topology in this slot, or null. */
   public String holder(WorkerSlot slot) {
     return holders.get(slot);

@@ -219,6 +219,40 @@ class FailOverTest {
   }
 
   @Test
+  void whereNoPortIsShownWholeTopologiesThatANewLeaderHasNotHeardOfStayInTheirSlots() {
+    Story story = new Story(2, 2).topology("t", 2, 4).topology("u", 2, 4);
+    story.running("u", "sup-0:6701", "1-2").running("u", "sup-1:6701", "3-4");
+    story.publish(story.plan("u", "p-2", "sup-0:6701=1-2", "sup-1:6701=3-4"));
+    applied(story, "sup-0:6700=1-2", "sup-1:6700=3-4");
+    Map<String, Set<Integer>> before = story.placement("t");
+    Map<String, Set<Integer>> beforeOfOther = story.placement("u");
+
+    story.failOver();
+    story.loseExecutorsOn("sup-0");
+    story.loseExecutorsOn("sup-1");
+    story.round();
+
+    assertEquals(before, story.placement("t"));
+    assertEquals(beforeOfOther, story.placement("u"));
+  }
+
+  @Test
+  void whatHasMovedAlreadyStaysInItsSlotThoughANewLeaderHasNotHeardOfIt() {
+    Story story = Story.twoWorkers().with(PilotConfig.MAX_MOVED_WORKERS, 1);
+    story.publish(story.plan("t", "p-1", "sup-2:6700=1-2", "sup-2:6701=3-4"));
+    story.round();
+    assertEquals("sup-2:6700", story.slotOf("t", "1-2"));
+
+    story.failOver();
+    story.loseExecutorsOn("sup-2");
+    story.round();
+
+    assertEquals("sup-2:6700", story.slotOf("t", "1-2"));
+    story.round();
+    story.assertNobodyLost();
+  }
+
+  @Test
   void executorsOfASupervisorThatIsGoneAreNotPutBackThere() {
     Story story = applied(Story.twoWorkers(), "sup-2:6703=1-2", "sup-1:6703=3-4");
 

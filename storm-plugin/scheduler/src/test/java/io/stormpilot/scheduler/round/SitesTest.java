@@ -186,7 +186,10 @@ class SitesTest {
         switch (random.nextInt(6)) {
           case 0 -> story.failOver();
           case 1 -> story.rebalance("t", 1 + random.nextInt(4), 5);
-          case 2 -> story.loseExecutorsOn(supervisor);
+          case 2 -> {
+            story.loseExecutorsOn(supervisor);
+            story.round(); // afterwards its ports are shown again
+          }
           default -> {
             if (gone.remove(supervisor)) {
               story.supervisor(supervisor, 2);

@@ -40,6 +40,7 @@ final class StormState {
 
   final Map<String, Object> conf = new HashMap<>(DEFAULTS);
   final Map<String, Set<Integer>> ports = new TreeMap<>();
+  private final Set<WorkerSlot> hiddenOnce = new HashSet<>();
   final Map<String, Integer> executors = new TreeMap<>();
   final Map<String, Integer> workers = new TreeMap<>();
   final Map<String, Integer> launchedSecs = new TreeMap<>();
@@ -66,8 +67,17 @@ final class StormState {
         });
   }
 
+  /** Nimbus takes what runs in these slots for dead: it hides their ports for a round, too. */
+  void takeForDead(Predicate<WorkerSlot> lost) {
+    for (SchedulerAssignment assignment : assignments.values()) {
+      assignment.getExecutorToSlot().values().stream().filter(lost).forEach(hiddenOnce::add);
+    }
+    drop(lost);
+  }
+
   /** What stays of a round. */
   void keep(Cluster scheduled) {
+    hiddenOnce.clear();
     assignments.clear();
     assignments.putAll(scheduled.getAssignments());
     uiStatuses.clear();
@@ -85,7 +95,7 @@ final class StormState {
                     id,
                     Notation.host(id),
                     Map.of("site", sites.getOrDefault(id, "east")),
-                    portSet,
+                    portsShown(id, portSet),
                     resourcesOf(id))));
     Map<String, TopologyDetails> details = new HashMap<>();
     workers.keySet().forEach(id -> details.put(id, details(id)));
@@ -100,6 +110,12 @@ final class StormState {
     made.setBlacklistedHosts(blacklistedHosts);
     made.setStatusMap(new HashMap<>(uiStatuses));
     return made;
+  }
+
+  private Set<Integer> portsShown(String supervisor, Set<Integer> all) {
+    Set<Integer> shown = new HashSet<>(all);
+    shown.removeIf(port -> hiddenOnce.contains(new WorkerSlot(supervisor, port)));
+    return shown;
   }
 
   private Map<String, Double> resourcesOf(String supervisor) {

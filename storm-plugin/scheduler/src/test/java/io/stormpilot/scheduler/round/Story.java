@@ -123,9 +123,12 @@ public final class Story {
     storm.ports.remove(id);
   }
 
-  /** What Nimbus does when executors have not been heard of: it drops them from the assignment. */
+  /**
+   * What Nimbus does when executors have not been heard of: it drops them from the assignment, and
+   * hides their ports for a round.
+   */
   public void loseExecutorsOn(String supervisor) {
-    storm.drop(slot -> slot.getNodeId().equals(supervisor));
+    storm.takeForDead(slot -> slot.getNodeId().equals(supervisor));
   }
 
   /**
