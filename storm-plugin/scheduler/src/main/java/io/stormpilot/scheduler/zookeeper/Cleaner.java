@@ -6,6 +6,7 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import org.apache.storm.shade.org.apache.zookeeper.KeeperException.NoAuthException;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -24,12 +25,19 @@ public final class Cleaner {
   private final Paths paths;
   private final Map<String, Long> deadSinceMs = new HashMap<>();
 
+  /** Nodes and folders that this account may not remove or list: each is logged once. */
+  private Set<String> forbidden = new HashSet<>();
+
+  private Set<String> forbiddenBefore = Set.of();
+
   public Cleaner(Paths paths) {
     this.paths = paths;
   }
 
   /** Look at what is there; {@code alive} are the topologies that Nimbus has now. */
   public void clean(Set<String> alive, long now, ZnodeStore store) throws Exception {
+    forbiddenBefore = forbidden;
+    forbidden = new HashSet<>();
     Set<String> found = new HashSet<>();
     remove(List.of(paths.topologies(), paths.statuses()), OURS_AFTER_MS, alive, now, found, store);
     remove(
@@ -43,12 +51,30 @@ public final class Cleaner {
   }
 
   /** A folder with too many nodes must not keep the others from being cleaned. */
-  private static List<String> children(String parent, ZnodeStore store) throws Exception {
+  private List<String> children(String parent, ZnodeStore store) throws Exception {
     try {
       return store.children(parent);
     } catch (OversizedException e) {
       LOG.error("not cleaned: {}", e.getMessage());
-      return List.of();
+    } catch (NoAuthException e) {
+      logOnce(parent, e);
+    }
+    return List.of();
+  }
+
+  /** Remove a node; one with something below it that only another account may read is left. */
+  private void remove(String path, ZnodeStore store) throws Exception {
+    try {
+      store.delete(path);
+      LOG.info("removed {}: the topology is gone", path);
+    } catch (NoAuthException e) {
+      logOnce(path, e);
+    }
+  }
+
+  private void logOnce(String path, NoAuthException e) {
+    if (forbidden.add(path) && !forbiddenBefore.contains(path)) {
+      LOG.error("not cleaned: {}: {}", path, e.getMessage());
     }
   }
 
@@ -67,8 +93,7 @@ public final class Cleaner {
         }
         found.add(id);
         if (now - deadSinceMs.computeIfAbsent(id, dead -> now) >= afterMs) {
-          store.delete(parent + "/" + id);
-          LOG.info("removed {}/{}: the topology is gone", parent, id);
+          remove(parent + "/" + id, store);
         }
       }
     }

@@ -11,10 +11,13 @@ import com.google.gson.JsonObject;
 import io.stormpilot.TestZookeeper;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import org.apache.storm.Config;
 import org.apache.storm.shade.org.apache.curator.framework.CuratorFramework;
 import org.apache.storm.shade.org.apache.zookeeper.KeeperException;
 import org.apache.storm.shade.org.apache.zookeeper.ZooDefs.Ids;
+import org.apache.storm.shade.org.apache.zookeeper.ZooDefs.Perms;
+import org.apache.storm.shade.org.apache.zookeeper.data.ACL;
 import org.apache.storm.shade.org.apache.zookeeper.server.auth.DigestAuthenticationProvider;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
@@ -142,6 +145,49 @@ class AccessTest {
     assertMayNot("controller writes no report", create(controller, PATHS.load("words") + "/c"));
     assertMay("Nimbus removes a plan", () -> store.delete(PATHS.plan("words")));
     assertMay("Nimbus removes reports", () -> store.delete(PATHS.load("words")));
+  }
+
+  /** A worker's login may make nodes below its own that nobody else may list. */
+  @Test
+  void aNodeThatOnlyItsWorkerMayReadKeepsNothingElseFromBeingRemoved() throws Exception {
+    ZnodeStore store = store(null);
+    store.makeFolders();
+    List<String> ids = List.of("words", "flights", "third", "fourth");
+    for (String id : ids) {
+      store.makeForTopology(PATHS.load(id), topologyConf(id.equals("flights") ? id : "words"));
+      store.make(PATHS.moves() + "/" + id, null);
+      store.make(PATHS.keyedState(id), null);
+    }
+    for (CuratorFramework topology : List.of(words, flights)) {
+      String id = topology == words ? "words" : "flights";
+      topology.create().withACL(Ids.CREATOR_ALL_ACL).forPath(PATHS.load(id) + "/x", DATA);
+      topology.create().forPath(PATHS.load(id) + "/x/y", DATA);
+    }
+    Cleaner cleaner = new Cleaner(PATHS);
+    for (long now : List.of(0L, Cleaner.OTHERS_AFTER_MS, 2 * Cleaner.OTHERS_AFTER_MS)) {
+      cleaner.clean(Set.of(), now, store);
+    }
+    assertEquals(Set.of("words", "flights"), Set.copyOf(store.children(PATHS.loads())));
+    assertEquals(List.of(), store.children(PATHS.moves()));
+    assertEquals(List.of(), store.children(PATHS.keyedStates()));
+
+    flights.setACL().withACL(Ids.OPEN_ACL_UNSAFE).forPath(PATHS.load("flights") + "/x");
+    cleaner.clean(Set.of(), 3 * Cleaner.OTHERS_AFTER_MS, store);
+    assertEquals(List.of("words"), store.children(PATHS.loads()));
+  }
+
+  /** Folders of an account that is no longer Nimbus's. */
+  @Test
+  void aFolderThatMayNotBeListedKeepsNothingElseFromBeingRemoved() throws Exception {
+    ZnodeStore store = store(null);
+    store.makeFolders();
+    store.make(PATHS.moves() + "/t", null);
+    List<ACL> unlisted = List.of(new ACL(Perms.ADMIN, Ids.ANYONE_ID_UNSAFE));
+    nimbus.setACL().withACL(unlisted).forPath(PATHS.loads());
+    Cleaner cleaner = new Cleaner(PATHS);
+    cleaner.clean(Set.of(), 0, store);
+    cleaner.clean(Set.of(), Cleaner.OTHERS_AFTER_MS, store);
+    assertEquals(List.of(), store.children(PATHS.moves()));
   }
 
   @Test
