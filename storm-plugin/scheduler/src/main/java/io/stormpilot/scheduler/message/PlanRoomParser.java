@@ -21,8 +21,12 @@ final class PlanRoomParser {
 
   private static final int MOST = 1_000_000_000;
 
+  /** Supervisors of one plan, and groups of them: more than any cluster has. */
+  private static final int MOST_SUPERVISORS = 20_000;
+
   private final List<Run> runs = new ArrayList<>();
   private final List<Group> groups = new ArrayList<>();
+  private int supervisors;
   private boolean cpuReserved;
   private String signature;
 
@@ -104,15 +108,25 @@ final class PlanRoomParser {
             throw malformed("field " + where + i + " is not [count, MHz, MB]");
           }
           runs.add(new Run(run.get(0), new Amount(run.get(1), run.get(2))));
+          limit(runs.size(), Limits.EXECUTORS_OF_A_PLAN, where, "members");
         });
   }
 
   private void readGroups(JsonReader in, String where) throws IOException, MessageException {
     groups.clear();
-    PlanParser.list(in, where, i -> groups.add(readGroup(in, where + i)));
+    supervisors = 0;
+    PlanParser.list(
+        in,
+        where,
+        i -> {
+          groups.add(readGroup(in, where, i));
+          limit(groups.size(), MOST_SUPERVISORS, where, "members");
+        });
   }
 
-  private static Group readGroup(JsonReader in, String where) throws IOException, MessageException {
+  private Group readGroup(JsonReader in, String all, String index)
+      throws IOException, MessageException {
+    String where = all + index;
     List<String> ids = new ArrayList<>();
     Map<String, Integer> amounts = new HashMap<>();
     PlanParser.object(
@@ -122,7 +136,13 @@ final class PlanRoomParser {
           String at = where + "." + name;
           switch (name) {
             case "supervisors" ->
-                PlanParser.list(in, at, k -> ids.add(PlanParser.readId(in, at + k)));
+                PlanParser.list(
+                    in,
+                    at,
+                    k -> {
+                      ids.add(PlanParser.readId(in, at + k));
+                      limit(++supervisors, MOST_SUPERVISORS, all, "supervisors");
+                    });
             case "cpuMhz", "cpuMostMhz", "memoryMb", "memoryMostMb" ->
                 amounts.put(name, readAmount(in, at));
             default -> in.skipValue();
@@ -131,6 +151,13 @@ final class PlanRoomParser {
     Amount planned = new Amount(of(amounts, "cpuMhz"), of(amounts, "memoryMb"));
     Amount most = new Amount(of(amounts, "cpuMostMhz"), of(amounts, "memoryMostMb"));
     return new Group(ids, new Supervisor(planned, most));
+  }
+
+  private static void limit(int there, int most, String where, String what)
+      throws MessageException {
+    if (there > most) {
+      throw malformed("field " + where + " has more than " + most + " " + what);
+    }
   }
 
   private static int of(Map<String, Integer> amounts, String name) {

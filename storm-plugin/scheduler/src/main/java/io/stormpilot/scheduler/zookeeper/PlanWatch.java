@@ -1,10 +1,8 @@
 package io.stormpilot.scheduler.zookeeper;
 
 import io.stormpilot.scheduler.message.Limits;
-import io.stormpilot.scheduler.message.Plan;
 import io.stormpilot.scheduler.message.PlanEntry;
 import io.stormpilot.scheduler.message.PlanKeys;
-import io.stormpilot.scheduler.message.PlannedWorker;
 import io.stormpilot.scheduler.message.Problem;
 import io.stormpilot.scheduler.message.Reason;
 import io.stormpilot.scheduler.message.Rejection;
@@ -15,6 +13,7 @@ import io.stormpilot.scheduler.state.PlacementParser;
 import io.stormpilot.scheduler.state.View;
 import io.stormpilot.scheduler.zookeeper.ZnodeReader.Known;
 import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
@@ -43,13 +42,11 @@ import org.slf4j.LoggerFactory;
 public final class PlanWatch implements AutoCloseable {
 
   /**
-   * Which part of the heap all plans may take together, and all placements of earlier leaders:
-   * whoever can write one znode can write thousands.
+   * Which part of the heap all plans may take together, all statuses of earlier leaders, and all
+   * their placements: whoever can write one znode can write thousands.
    */
   private static final int PART_OF_HEAP = 10;
 
-  private static final int BYTES_PER_EXECUTOR = 160;
-  private static final int BYTES_PER_TEXT = 100;
   private static final int MAX_EPOCH_BYTES = 64;
 
   private static final Logger LOG = LoggerFactory.getLogger(PlanWatch.class);
@@ -59,7 +56,7 @@ public final class PlanWatch implements AutoCloseable {
   private final CuratorFramework zk;
   private final Paths paths;
   private final PlanKeys keys;
-  private final long maxBytes;
+  private final PlanMemory memory;
   private final ReentrantLock lock = new ReentrantLock();
   private final Condition changed = lock.newCondition();
   private final Thread thread;
@@ -73,6 +70,7 @@ public final class PlanWatch implements AutoCloseable {
 
   // Touched by the thread only.
   private final Map<String, Known<PlanEntry>> plans = new HashMap<>();
+
   private final Map<String, Known<Boolean>> modes = new HashMap<>();
   private Map<String, Status> statuses = Map.of();
   private Map<String, Placement> placements = Map.of();
@@ -95,7 +93,7 @@ public final class PlanWatch implements AutoCloseable {
     this.paths = paths;
     this.keys = keys;
     this.znodes = new ZnodeReader(zk, paths, event -> wake());
-    this.maxBytes = Runtime.getRuntime().maxMemory() / PART_OF_HEAP;
+    this.memory = new PlanMemory(Runtime.getRuntime().maxMemory() / PART_OF_HEAP);
     this.thread = new Thread(this::run, "stormpilot-view");
     thread.setDaemon(true);
   }
@@ -290,36 +288,20 @@ public final class PlanWatch implements AutoCloseable {
   }
 
   private PlanEntry plan(String id, byte[] data) {
-    long left = maxBytes;
-    for (Map.Entry<String, Known<PlanEntry>> other : plans.entrySet()) {
-      Plan plan = other.getValue().value().plan();
-      left -= plan == null || other.getKey().equals(id) ? 0 : bytes(plan);
-    }
-    PlanEntry entry = PlanEntry.read(id, data, keys, executors(left));
-    if (entry.plan() != null && bytes(entry.plan()) > left) {
-      String text = "all plans together take more than " + maxBytes + " bytes of memory";
-      entry = new PlanEntry(null, null, null, new Rejection(Reason.MALFORMED, text));
-    }
+    List<PlanEntry> others = new ArrayList<>(plans.size());
+    plans.forEach(
+        (other, known) -> {
+          if (!other.equals(id)) {
+            others.add(known.value());
+          }
+        });
+    PlanMemory.Rest rest = memory.restOf(others);
+    PlanEntry read = PlanEntry.read(id, data, keys, rest.executors());
+    PlanEntry entry = memory.kept(read, others, rest);
     if (entry.rejection() != null) {
       znodes.setProblem(paths.plan(id), entry.rejection());
     }
     return entry;
-  }
-
-  private static int executors(long bytes) {
-    return (int) Math.max(0, Math.min(bytes / BYTES_PER_EXECUTOR, Integer.MAX_VALUE));
-  }
-
-  /** About what a plan takes in memory. */
-  private static long bytes(Plan plan) {
-    long bytes = (long) BYTES_PER_EXECUTOR * plan.executors().size();
-    for (String member : plan.members()) {
-      bytes += BYTES_PER_TEXT + 2L * member.length();
-    }
-    for (PlannedWorker worker : plan.workers()) {
-      bytes += BYTES_PER_TEXT + 2L * worker.supervisor().length();
-    }
-    return bytes;
   }
 
   private PlanEntry rejected(Rejection why, PlanEntry before) {
@@ -349,22 +331,46 @@ public final class PlanWatch implements AutoCloseable {
 
   private Map<String, Status> readStatuses() throws Exception {
     Map<String, Status> read = new HashMap<>();
+    PlanMemory.Rest rest = memory.rest();
     for (String id : znodes.children(paths.statuses())) {
-      znodes.contained(paths.status(id), Limits.STATUS, data -> read.put(id, Status.read(data)));
+      znodes.contained(
+          paths.status(id),
+          Limits.STATUS,
+          data -> {
+            Status status = withTextCut(Status.read(data));
+            rest.take(status);
+            return read.put(id, status);
+          });
     }
     return read;
   }
 
+  private static Status withTextCut(Status status) {
+    return new Status(
+        status.topologyId(),
+        status.planId(),
+        status.planSet(),
+        status.state(),
+        status.code(),
+        new Rejection(status.code(), status.text()).text(),
+        status.sinceMs(),
+        status.writtenAtMs(),
+        status.movedWorkers(),
+        status.pendingWorkers(),
+        status.inForcePlanId(),
+        status.workersWanted());
+  }
+
   private Map<String, Placement> readPlacements() throws Exception {
     Map<String, Placement> read = new HashMap<>();
-    int[] left = {executors(maxBytes)};
+    PlanMemory.Rest rest = memory.rest();
     for (String id : znodes.children(paths.topologies())) {
       znodes.contained(
           paths.topology(id),
           Limits.SNAPSHOT,
           data -> {
-            Placement placement = PlacementParser.parse(data, left[0]);
-            left[0] -= placement.slots().size();
+            Placement placement = PlacementParser.parse(data, rest.executors());
+            rest.take(placement);
             return read.put(id, placement);
           });
     }

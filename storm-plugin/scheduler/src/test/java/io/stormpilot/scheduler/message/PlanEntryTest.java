@@ -20,6 +20,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Random;
 import java.util.Set;
+import java.util.stream.IntStream;
 import org.apache.storm.scheduler.ExecutorDetails;
 import org.apache.storm.scheduler.WorkerSlot;
 import org.junit.jupiter.api.Test;
@@ -111,6 +112,46 @@ class PlanEntryTest {
     JsonObject earlier = example();
     earlier.add("room", JsonNull.INSTANCE);
     assertEquals(PlanRoom.NONE, read(earlier).plan().room());
+  }
+
+  private static PlanEntry readWithSupervisors(int groups, int ofEach) throws Exception {
+    JsonArray all = new JsonArray();
+    for (int i = 0; i < groups; i++) {
+      JsonArray ids = new JsonArray();
+      IntStream.range(0, ofEach).forEach(k -> ids.add("sup-" + k));
+      JsonObject group = new JsonObject();
+      group.add("supervisors", ids);
+      all.add(group);
+    }
+    JsonObject plan = example();
+    plan.getAsJsonObject("room").add("supervisors", all);
+    return PlanEntry.read(ID, Payload.encode(plan));
+  }
+
+  @Test
+  void aRoomIsOfNoMoreSupervisorsThanAClusterHas() throws Exception {
+    assertNull(readWithSupervisors(2, 10_000).rejection());
+    String text = "field room.supervisors has more than 20000 supervisors";
+    assertRejected(Reason.MALFORMED, text, readWithSupervisors(1, 20_001));
+    assertRejected(Reason.MALFORMED, text, readWithSupervisors(3, 10_000));
+    assertRejected(
+        Reason.MALFORMED,
+        "field room.supervisors has more than 20000 members",
+        readWithSupervisors(20_001, 0));
+    JsonObject plan = example();
+    JsonArray runs = new JsonArray();
+    IntStream.range(0, Limits.EXECUTORS_OF_A_PLAN + 1).forEach(i -> runs.add(run()));
+    plan.getAsJsonObject("room").add("executors", runs);
+    assertRejected(
+        Reason.MALFORMED,
+        "field room.executors has more than 150000 members",
+        PlanEntry.read(ID, Payload.encode(plan)));
+  }
+
+  private static JsonArray run() {
+    JsonArray run = new JsonArray();
+    List.of(1, 0, 0).forEach(run::add);
+    return run;
   }
 
   @Test
