@@ -8,7 +8,7 @@ import java.util.Arrays;
  * Tuples by (other task, stream), of one task. One thread counts, any other may read.
  *
  * <p>Memory is bounded: one reference per task of the topology, and at most {@link #MAX_PAIRS}
- * cells; tuples of further pairs stay uncounted.
+ * cells; tuples of further pairs count in the total only.
  */
 public final class PairCounts {
 
@@ -44,6 +44,7 @@ public final class PairCounts {
   }
 
   private final Pair[] byTask;
+  private final OwnedCount others = new OwnedCount();
   private volatile long[] counts = new long[2 * PADDING + FIRST_SLOTS];
   private int pairs;
 
@@ -79,9 +80,9 @@ public final class PairCounts {
     }
   }
 
-  /** All tuples together. */
+  /** All tuples together, those of pairs without a cell too. */
   public long total() {
-    long[] sum = {0};
+    long[] sum = {others.get()};
     forEach((task, stream, tuples) -> sum[0] += tuples);
     return sum[0];
   }
@@ -93,7 +94,9 @@ public final class PairCounts {
         return;
       }
     }
-    if (pairs < MAX_PAIRS) {
+    if (pairs >= MAX_PAIRS) {
+      others.increment(true);
+    } else {
       int slot = PADDING + pairs++;
       if (slot >= counts.length - PADDING) {
         // Whoever reads the former array meanwhile reads counts that were right a moment ago.

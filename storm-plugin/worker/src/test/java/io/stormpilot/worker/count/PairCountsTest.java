@@ -46,13 +46,15 @@ class PairCountsTest {
   }
 
   @Test
-  void memoryIsBoundedHoweverManyStreamsThereAre() {
+  void memoryIsBoundedHoweverManyStreamsThereAreAndTheTotalIsRight() {
     PairCounts counts = new PairCounts(1);
     for (int k = 0; k < 3 * PairCounts.MAX_PAIRS; k++) {
       counts.add(1, "stream-" + k);
     }
+    counts.add(1, "stream-0");
     assertEquals(PairCounts.MAX_PAIRS, read(counts).size());
-    assertEquals(PairCounts.MAX_PAIRS, counts.total());
+    assertEquals(2, read(counts).get("1 stream-0"));
+    assertEquals(3 * PairCounts.MAX_PAIRS + 1, counts.total());
   }
 
   @Test
