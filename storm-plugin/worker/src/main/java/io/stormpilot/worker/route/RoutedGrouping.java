@@ -9,6 +9,7 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.function.Supplier;
 import org.apache.storm.daemon.GrouperFactory;
 import org.apache.storm.generated.GlobalStreamId;
@@ -46,6 +47,7 @@ public final class RoutedGrouping implements LoadAwareCustomStreamGrouping, Seri
   private transient GlobalStreamId stream;
   private transient String component;
   private transient List<Integer> tasks;
+  private transient Set<Integer> taskSet;
   private transient volatile Resolved resolved;
 
   /**
@@ -91,6 +93,7 @@ public final class RoutedGrouping implements LoadAwareCustomStreamGrouping, Seri
     this.context = context;
     this.stream = stream;
     tasks = targetTasks.stream().sorted().toList();
+    taskSet = Set.copyOf(tasks);
     component = context.getComponentId(tasks.get(0));
     if (table == null) {
       table = RouteWatch.of(context.getStormId(), context.getConf());
@@ -151,8 +154,8 @@ public final class RoutedGrouping implements LoadAwareCustomStreamGrouping, Seri
   /** The route as far as it names tasks that there are; what Storm itself would do otherwise. */
   private Route usable(Route route) {
     if (route != null) {
-      List<Integer> known = route.active().stream().filter(tasks::contains).toList();
-      boolean whole = route.partitions() == null || tasks.containsAll(route.partitions());
+      List<Integer> known = route.active().stream().filter(taskSet::contains).toList();
+      boolean whole = route.partitions() == null || taskSet.containsAll(route.partitions());
       if (!known.isEmpty() && whole) {
         return new Route(known, route.partitions());
       }

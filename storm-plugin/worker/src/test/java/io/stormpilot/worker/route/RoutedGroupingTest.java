@@ -2,9 +2,11 @@ package io.stormpilot.worker.route;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTimeoutPreemptively;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.stormpilot.worker.route.Routes.Route;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
@@ -130,6 +132,20 @@ class RoutedGroupingTest {
     assertEquals(Set.of(4), used(grouping));
     table = Routes.NONE;
     assertEquals(storms, owners(grouping));
+  }
+
+  /** As a list of tasks it took 100 million comparisons, in every executor. */
+  @Test
+  void aTableOfManyTasksAndPartitionsIsFollowedAtOnce() {
+    int many = 200_000;
+    List<Integer> tasks = IntStream.range(4, 4 + many).boxed().toList();
+    RoutedGrouping grouping = new RoutedGrouping(BY_WORD, () -> table);
+    grouping.prepare(Sentences.worker(null), Sentences.STREAM, tasks);
+    table = route(tasks, tasks);
+    List<Integer> chosen =
+        assertTimeoutPreemptively(
+            Duration.ofSeconds(20), () -> grouping.chooseTasks(1, List.of("word")));
+    assertEquals(List.of(4 + RoutedGrouping.partition(List.of("word"), many)), chosen);
   }
 
   @Test
