@@ -149,7 +149,8 @@ public final class LoadHook implements ITaskHook {
   private static TaskCounters counters(TopologyContext context) {
     int task = context.getThisTaskId();
     String component = context.getThisComponentId();
-    int lastTask = Collections.max(context.getTaskToComponent().keySet());
+    int lastTask = Math.max(task, Collections.max(context.getTaskToComponent().keySet()));
+    int peers = Math.max(1, context.getComponentTasks(component).size());
     boolean tracked = context.getTaskToComponent().containsValue(Acker.ACKER_COMPONENT_ID);
     Threads threads = (Threads) context.getExecutorData(THREADS);
     if (threads == null) {
@@ -157,7 +158,7 @@ public final class LoadHook implements ITaskHook {
       context.setExecutorData(THREADS, threads); // what the tasks of an executor share
     }
     Kind kind = kind(context.getRawTopology(), component);
-    return new TaskCounters(task, component, kind, Math.max(task, lastTask), tracked, threads);
+    return new TaskCounters(task, component, kind, lastTask, peers, tracked, threads);
   }
 
   private static Kind kind(StormTopology topology, String component) {

@@ -7,13 +7,19 @@ import java.util.Arrays;
 /**
  * Tuples by (other task, stream), of one task. One thread counts, any other may read.
  *
- * <p>Memory is bounded: one reference per task of the topology, and at most {@link #MAX_PAIRS}
- * cells; tuples of further pairs count in the total only.
+ * <p>Memory is bounded: one reference per task of the topology, and a cell per pair up to a limit;
+ * tuples of further pairs count in the total only.
  */
 public final class PairCounts {
 
   /** As many as a Python task counts ({@code instrument/counters.py}). */
-  public static final int MAX_PAIRS = 4096;
+  public static final int MIN_PAIRS = 4096;
+
+  /** Pairs of one task, with which its report still fits into a znode. */
+  static final int MAX_PAIRS = 50_000;
+
+  /** Pairs of one component: the controller reads a million of a topology, or nothing of it. */
+  static final int MAX_PAIRS_OF_COMPONENT = 200_000;
 
   private static final VarHandle COUNT = MethodHandles.arrayElementVarHandle(long[].class);
   private static final VarHandle HEAD = MethodHandles.arrayElementVarHandle(Pair[].class);
@@ -44,13 +50,29 @@ public final class PairCounts {
   }
 
   private final Pair[] byTask;
+  private final int maxPairs;
   private final OwnedCount others = new OwnedCount();
   private volatile long[] counts = new long[2 * PADDING + FIRST_SLOTS];
   private int pairs;
 
-  /** For tasks 0 to {@code lastTask}. */
+  /** For tasks 0 to {@code lastTask}, and {@link #MIN_PAIRS} pairs. */
   public PairCounts(int lastTask) {
-    byTask = new Pair[lastTask + 1];
+    this(lastTask, MIN_PAIRS);
+  }
+
+  /** For tasks 0 to {@code lastTask}, and so many pairs. */
+  PairCounts(int lastTask, int maxPairs) {
+    this.byTask = new Pair[lastTask + 1];
+    this.maxPairs = maxPairs;
+  }
+
+  /**
+   * Pairs that each task of a component may count: two for each task of the topology, as an acker
+   * needs them, as far as they can be reported.
+   */
+  static int mostPairs(int lastTask, int tasksOfComponent) {
+    int fit = Math.min(MAX_PAIRS, MAX_PAIRS_OF_COMPONENT / tasksOfComponent);
+    return Math.max(MIN_PAIRS, (int) Math.min(fit, 2L * (lastTask + 1)));
   }
 
   /**
@@ -94,7 +116,7 @@ public final class PairCounts {
         return;
       }
     }
-    if (pairs >= MAX_PAIRS) {
+    if (pairs >= maxPairs) {
       others.increment(true);
     } else {
       int slot = PADDING + pairs++;

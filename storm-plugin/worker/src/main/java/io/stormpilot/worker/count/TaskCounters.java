@@ -46,14 +46,27 @@ public final class TaskCounters {
   private Thread own;
   private Thread lastHelper;
 
+  /** Counters of a task that is the only one of its component. */
+  public TaskCounters(
+      int task, String component, Kind kind, int lastTask, boolean tracked, Threads threads) {
+    this(task, component, kind, lastTask, 1, tracked, threads);
+  }
+
   /**
    * Counters of a task.
    *
    * @param lastTask the highest task id of the topology
+   * @param tasksOfComponent how many tasks its component has
    * @param tracked whether the topology has ackers, so that completing takes time
    */
   public TaskCounters(
-      int task, String component, Kind kind, int lastTask, boolean tracked, Threads threads) {
+      int task,
+      String component,
+      Kind kind,
+      int lastTask,
+      int tasksOfComponent,
+      boolean tracked,
+      Threads threads) {
     this.task = task;
     this.component = component;
     this.kind = kind;
@@ -62,7 +75,10 @@ public final class TaskCounters {
     this.shell = kind.isShell();
     this.tracked = tracked;
     this.threads = threads;
-    this.received = new PairCounts(spout ? -1 : lastTask);
+    this.received =
+        spout
+            ? new PairCounts(-1)
+            : new PairCounts(lastTask, PairCounts.mostPairs(lastTask, tasksOfComponent));
     this.sent = new PairCounts(acker ? lastTask : -1);
     this.latency = spout ? new LatencyBuckets() : null;
   }

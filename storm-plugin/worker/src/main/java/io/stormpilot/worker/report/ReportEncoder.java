@@ -19,13 +19,18 @@ import java.util.zip.GZIPOutputStream;
 
 /**
  * Readings as messages: {@code LoadReport} of {@code messages/load.py}, JSON, gzip above 1 KiB, in
- * several znodes where one would grow over 900 KiB.
+ * several znodes where one would grow over 900 KiB, or hold more than the controller reads.
  */
 final class ReportEncoder {
 
   static final int SCHEMA = 1;
   static final int GZIP_ABOVE_BYTES = 1024;
   static final int MAX_BYTES = 900 * 1024;
+
+  /** Somewhat less than {@code LOAD} of {@code messages/limits.py}: unpacked, and its values. */
+  static final int MAX_PLAIN_BYTES = 15 * 1024 * 1024;
+
+  static final int MAX_VALUES = 900_000;
 
   private final Worker worker;
 
@@ -41,7 +46,7 @@ final class ReportEncoder {
     }
     String name = worker.reporter();
     byte[] whole = message(name, seq, nowMs, reading, tasks);
-    if (whole.length <= MAX_BYTES) {
+    if (whole != null) {
       return Map.of(name, whole);
     }
     List<List<String>> parts = new ArrayList<>();
@@ -58,7 +63,7 @@ final class ReportEncoder {
   private void cut(
       long seq, long nowMs, Reading reading, List<String> tasks, List<List<String>> parts)
       throws IOException {
-    if (message(worker.reporter() + "-99999", seq, nowMs, reading, tasks).length <= MAX_BYTES) {
+    if (message(worker.reporter() + "-99999", seq, nowMs, reading, tasks) != null) {
       parts.add(tasks);
     } else if (tasks.size() > 1) {
       int middle = tasks.size() / 2;
@@ -67,6 +72,7 @@ final class ReportEncoder {
     }
   }
 
+  /** The message; null where it is too large. */
   private byte[] message(String name, long seq, long nowMs, Reading reading, List<String> tasks)
       throws IOException {
     StringWriter text = new StringWriter();
@@ -91,7 +97,20 @@ final class ReportEncoder {
       json.endObject();
     }
     byte[] data = text.toString().getBytes(StandardCharsets.UTF_8);
-    return data.length > GZIP_ABOVE_BYTES ? gzip(data) : data;
+    if (data.length > MAX_PLAIN_BYTES || values(data) > MAX_VALUES) {
+      return null;
+    }
+    byte[] packed = data.length > GZIP_ABOVE_BYTES ? gzip(data) : data;
+    return packed.length <= MAX_BYTES ? packed : null;
+  }
+
+  /** As the controller counts them. */
+  private static int values(byte[] json) {
+    int values = 0;
+    for (byte b : json) {
+      values += b == ',' || b == '[' || b == '{' ? 1 : 0;
+    }
+    return values;
   }
 
   private String task(TaskReading reading, long seq, long nowMs) throws IOException {

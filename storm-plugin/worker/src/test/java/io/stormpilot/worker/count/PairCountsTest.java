@@ -48,13 +48,13 @@ class PairCountsTest {
   @Test
   void memoryIsBoundedHoweverManyStreamsThereAreAndTheTotalIsRight() {
     PairCounts counts = new PairCounts(1);
-    for (int k = 0; k < 3 * PairCounts.MAX_PAIRS; k++) {
+    for (int k = 0; k < 3 * PairCounts.MIN_PAIRS; k++) {
       counts.add(1, "stream-" + k);
     }
     counts.add(1, "stream-0");
-    assertEquals(PairCounts.MAX_PAIRS, read(counts).size());
+    assertEquals(PairCounts.MIN_PAIRS, read(counts).size());
     assertEquals(2, read(counts).get("1 stream-0"));
-    assertEquals(3 * PairCounts.MAX_PAIRS + 1, counts.total());
+    assertEquals(3 * PairCounts.MIN_PAIRS + 1, counts.total());
   }
 
   @Test

@@ -8,6 +8,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import io.stormpilot.worker.count.TaskCounters.Kind;
 import java.lang.management.ManagementFactory;
 import java.util.List;
+import java.util.Map;
 import org.apache.storm.daemon.Acker;
 import org.apache.storm.tuple.Tuple;
 import org.junit.jupiter.api.Test;
@@ -160,5 +161,29 @@ class TaskCountersTest {
       least = Math.min(least, memory.getCurrentThreadAllocatedBytes() - before);
     }
     assertTrue(least < 1_000, least + " bytes for 300,000 tuples");
+  }
+
+  private static long pairs(TaskCounters counters) {
+    long[] pairs = {0};
+    counters.received().forEach((task, stream, tuples) -> pairs[0]++);
+    return pairs[0];
+  }
+
+  /** An acker hears of nearly every task, on two streams. */
+  @Test
+  void tasksOfALargeTopologyAreCountedAsFarAsTheyCanBeReported() {
+    int last = 19_999;
+    Map<Integer, Long> expected = Map.of(1, 40_000L, 10, 20_000L, 400, 4_096L);
+    expected.forEach(
+        (ackers, pairs) -> {
+          TaskCounters acker =
+              new TaskCounters(4, "__acker", Kind.ACKER, last, ackers, true, new Threads());
+          for (int task = 0; task <= last; task++) {
+            acker.executed(FakeTuples.tuple(task, "__ack_init"), null);
+            acker.executed(FakeTuples.tuple(task, "__ack_ack"), null);
+          }
+          assertEquals(pairs, pairs(acker));
+          assertEquals(40_000, acker.tuples());
+        });
   }
 }

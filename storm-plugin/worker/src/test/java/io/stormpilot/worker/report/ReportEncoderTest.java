@@ -8,6 +8,8 @@ import com.google.gson.JsonObject;
 import com.google.gson.JsonParser;
 import io.stormpilot.worker.count.FakeTuples;
 import io.stormpilot.worker.count.TaskCounters;
+import io.stormpilot.worker.count.TaskCounters.Kind;
+import io.stormpilot.worker.count.Threads;
 import io.stormpilot.worker.measure.WorkerReadings.Reading;
 import io.stormpilot.worker.measure.WorkerReadings.TaskReading;
 import java.io.ByteArrayInputStream;
@@ -18,7 +20,9 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.Random;
 import java.util.zip.GZIPInputStream;
+import org.apache.storm.tuple.Tuple;
 import org.junit.jupiter.api.Test;
 
 class ReportEncoderTest {
@@ -116,5 +120,46 @@ class ReportEncoderTest {
       tasks += part.getAsJsonArray("tasks").size();
     }
     assertEquals(300, tasks);
+  }
+
+  /** With more pairs than any task counts, in numbers that hardly pack. */
+  @Test
+  void theReportOfATaskThatHearsOfAVeryLargeTopologyFits() throws IOException {
+    Random random = new Random(1);
+    TaskCounters acker = new TaskCounters(4, "__acker", Kind.ACKER, 99_999, 1, true, new Threads());
+    for (int task = 0; task < 100_000; task++) {
+      Tuple tuple = FakeTuples.tuple(task, "__ack_ack");
+      for (int k = random.nextInt(99); k >= 0; k--) {
+        acker.executed(tuple, null);
+      }
+    }
+    Map<String, byte[]> znodes =
+        encoder.encode(1, 1, new Reading(1.0, 1.0, 1.0, List.of(reading(acker))));
+    JsonObject task =
+        parse(znodes.get("node-1-6700")).getAsJsonArray("tasks").get(0).getAsJsonObject();
+    assertEquals(50_000, task.getAsJsonArray("received").size());
+    assertTrue(znodes.get("node-1-6700").length < ReportEncoder.MAX_BYTES / 2);
+  }
+
+  /** Small numbers pack so well that a znode could hold more than the controller reads. */
+  @Test
+  void noZnodeHasMoreValuesThanTheControllerReads() throws IOException {
+    List<TaskReading> many = new ArrayList<>();
+    for (int id = 1; id <= 8; id++) {
+      TaskCounters task = new TaskCounters(id, "mid", Kind.BOLT, 24_999, 1, true, new Threads());
+      for (int source = 0; source < 25_000; source++) {
+        task.executed(FakeTuples.tuple(source, "a"), null);
+        task.executed(FakeTuples.tuple(source, "b"), null);
+      }
+      many.add(reading(task));
+    }
+    int tasks = 0;
+    for (byte[] znode : encoder.encode(1, 1, new Reading(1.0, 1.0, 1.0, many)).values()) {
+      JsonObject part = parse(znode);
+      long values = part.toString().chars().filter(c -> ",[{".indexOf(c) >= 0).count();
+      assertTrue(values < 1_000_000, () -> values + " values");
+      tasks += part.getAsJsonArray("tasks").size();
+    }
+    assertEquals(8, tasks);
   }
 }
