@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from stormpilot.cli.compute import SeedOption
 from stormpilot.cli.live import ConfigOption, RootOption, ZooKeeperOption, connected, place, user
 from stormpilot.cli.nimbus_login import NimbusJaasOption, nimbus_login
 from stormpilot.cli.output import Format, FormatOption, print_json, print_table, say
@@ -33,7 +34,7 @@ def apply_size(
     ] = 5,
     timeout: Annotated[float, typer.Option(min=1, help="Seconds for the rebalance, and for the plan.")] = 180.0,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would change; change nothing.")] = False,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the planner's random generator.")] = 0,
+    seed: SeedOption = 0,
     zookeeper: ZooKeeperOption = None,
     root: RootOption = None,
     config: ConfigOption = None,

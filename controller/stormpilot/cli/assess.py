@@ -17,7 +17,7 @@ from stormpilot.cli.figures import rate_text
 from stormpilot.cli.machine_code import note_compiling
 from stormpilot.cli.nimbus_login import NimbusJaasOption, nimbus_login
 from stormpilot.cli.output import Format, FormatOption, print_json, print_table, say
-from stormpilot.errors import NothingFoundError, RefusedError, UsageError
+from stormpilot.errors import NothingFoundError, RefusedError
 
 if TYPE_CHECKING:
     from stormpilot.model.values import Model, Plan
@@ -83,22 +83,21 @@ def assess(
     Traffic and CPU are estimated from what Storm counts itself. Nimbus is asked by Thrift, plain or
     with SASL digest (--nimbus-jaas), not by Kerberos or TLS. Exit code 4: no topology runs.
     """
-    from stormpilot.cli.files import write
+    from stormpilot.cli import files
     from stormpilot.nimbus import Address, Nimbus
     from stormpilot.observe.storm_keys import resource_aware
     from stormpilot.planner import planner_named
 
     planner_named(planner)
-    beside = None if page is None else page.with_suffix(".json")
-    if page is not None and beside == page:
-        raise UsageError(f"--page {page}: expected the name of a page, e.g. assess.html; .json is written beside")
+    beside = None if page is None else files.page_files(page, "--page", "assess.html", {"--output": output})
+    files.check_outputs({"--output": output})
     with Nimbus.connect(Address.parse(nimbus, "--nimbus", nimbus_login(nimbus_jaas))) as connection:
         estimated, held, seen = _read(connection, cpu_limit)
         scheduler = _scheduler(connection.conf()) or "Storm's default scheduler"
     if not seen:
         raise NothingFoundError(f"no topology runs on the cluster of Nimbus at {nimbus}")
     if output is not None:
-        write(output, estimated, "model")
+        files.write(output, estimated, "model")
     plan = _planned(estimated, planner, seed, budget)
     rows = [_estimate(estimated, plan, o, sure, held.get(o.topology.id, [])) for o, sure in seen]
     everywhere = held.get("", [])
@@ -114,23 +113,21 @@ def assess(
     }
     intro = f"supervisors: {len(estimated.supervisors)}, running topologies: {len(rows)}, placed by {scheduler}."
     said = _said(rows, everywhere, notes)
+    if format is Format.json:
+        print_json(answer)
+    else:
+        say(f"{intro} Nothing was changed.")
+        print_table(COLUMNS, [_cells(r) for r in rows])
+        for text in (_sum_line(rows), *said):
+            say(text)
     if page is not None and beside is not None:
-        from stormpilot.cli import files
         from stormpilot.history.report.assess import page as page_of
         from stormpilot.messages.casing import camel
 
-        files.make_folder(page.parent, "--page")
         cells = [["" if c is None else str(c) for c in _cells(r)] for r in rows]
-        page.write_text(page_of(f"Nimbus at {nimbus}; {intro}", COLUMNS, cells, _sum_line(rows), said))
+        text = page_of(f"Nimbus at {nimbus}; {intro}", COLUMNS, cells, _sum_line(rows), said)
+        files.write_text(page, text, "page")
         files.write(beside, camel(answer), "assessment")
-    if format is Format.json:
-        print_json(answer)
-        return
-    say(f"{intro} Nothing was changed.")
-    print_table(COLUMNS, [_cells(r) for r in rows])
-    say(_sum_line(rows))
-    for text in said:
-        say(text)
 
 
 def _read(connection: Nimbus, cpu_limit: float) -> tuple[Model, dict[str, list[str]], list[tuple[Observed, Certainty]]]:

@@ -14,7 +14,7 @@ import typer
 
 from stormpilot.cli.compute import SeedOption
 from stormpilot.cli.figures import metric_text, rate_text
-from stormpilot.cli.files import ModelOption, compiled_model, left_out, write
+from stormpilot.cli.files import ModelOption, check_outputs, compiled_model, left_out, write
 from stormpilot.cli.machine_code import note_compiling
 from stormpilot.cli.output import Format, FormatOption, console_err, print_json, print_table, say
 from stormpilot.cli.traffic import Traffic, TrafficOption, flow_metrics, flow_of
@@ -127,6 +127,7 @@ def compare(
     names = list(dict.fromkeys(planner or PLANNERS))
     for name in names:
         planner_named(name)
+    check_outputs({"--output": output}, {"--model": model})
     compiled = compiled_model(model)
     flow = flow_of(compiled, traffic)
     by: Traffic = "measured" if flow is None else "flow"
@@ -145,12 +146,12 @@ def compare(
         proofs += relaxed(compiled, proofs, budget)
     proof = max(proofs, key=_strength, default=None)
     found = summed_up(str(model), budget, compiled, runs, proof, flow)
-    if output is not None:
-        write(output, camel(found), "comparison")
     if format is Format.json:
         print_json(found)
     else:
         _show(found, seed, seeds)
+    if output is not None:
+        write(output, camel(found), "comparison")
 
 
 def run_one(

@@ -12,7 +12,7 @@ import typer
 
 import stormpilot
 from stormpilot.cli.figures import metric_text
-from stormpilot.cli.files import ModelOption, compiled_model, read_model, without, write
+from stormpilot.cli.files import ModelOption, check_outputs, compiled_model, read_model, without, write
 from stormpilot.cli.machine_code import forget, note_compiling
 from stormpilot.cli.output import Format, FormatOption, console, print_document, print_json, print_table, say
 from stormpilot.cli.traffic import PREDICTED, Traffic, flow_metrics
@@ -41,7 +41,10 @@ SHOWN = (
 CHECKED_S, CHECKED_EXECUTOR_S = 0.2, 4e-5  # what checking, writing and describing a plan take, and per executor
 MOST_BESIDES = 0.15  # of a budget, that may go to the start of the process and to what comes after planning
 SeedOption = Annotated[
-    int, typer.Option("--seed", min=0, help="Seed of the random generator; the same seed gives the same result.")
+    int,
+    typer.Option(
+        "--seed", min=0, max=2**63 - 1, help="Seed of the random generator; the same seed gives the same result."
+    ),
 ]
 
 
@@ -85,6 +88,7 @@ def compute(
     params = _params(param or [])
     if exact_workers:
         params |= _exact_workers(planner_named(planner))
+    check_outputs({"--output": output}, {"--model": model})
     compiled = compiled_model(model)
     note_compiling()
     besides_s = started - stormpilot.STARTED_S + CHECKED_S + CHECKED_EXECUTOR_S * compiled.executors

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -107,10 +107,60 @@ def read(path: Path, what: str) -> bytes:
 
 def write(path: Path, value: Any, what: str) -> None:
     """Write a value as JSON, one item a line where it is nested."""
+    write_text(path, msgspec.json.format(msgspec.json.encode(value), indent=1).decode() + "\n", what)
+
+
+def write_text(path: Path, text: str, what: str) -> None:
+    """Write a text; `UsageError` where that cannot be."""
     try:
-        path.write_bytes(msgspec.json.format(msgspec.json.encode(value), indent=1) + b"\n")
+        path.write_text(text, encoding="utf-8")
     except OSError as e:
         raise UsageError(f"{path}: cannot write the {what}: {e.strerror}") from e
+
+
+def check_outputs(outputs: Mapping[str, Path | None], inputs: Mapping[str, Path | None] | None = None) -> None:
+    """The files that are written at the end, by option: `UsageError` at once for one that cannot be written.
+
+    Nor may two of them, or one of `inputs`, be one file: the one would be written over.
+    """
+    there: dict[Path, str] = {}
+    for option, path in [*(inputs or {}).items(), *outputs.items()]:
+        if path is None or path == STDIN:
+            continue
+        if option in outputs:
+            _check_writable(path, option)
+        file = _file(path)
+        if file is not None and (other := there.setdefault(file, option)) != option:
+            raise UsageError(f"{option} {path}: is the file of {other} too, expected another one")
+
+
+def _check_writable(path: Path, option: str) -> None:
+    try:
+        wrong = errno.EISDIR if path.is_dir() else 0 if path.parent.is_dir() else errno.ENOENT
+        if not wrong and not os.access(path if path.exists() else path.parent, os.W_OK):
+            wrong = errno.EACCES
+    except OSError as e:
+        wrong = e.errno or errno.EIO
+    if wrong:
+        raise UsageError(f"{path}: cannot write this file for {option}: {os.strerror(wrong)}")
+
+
+def _file(path: Path) -> Path | None:
+    """The file that a path leads to; None for a terminal or a pipe, and for what cannot be looked at."""
+    try:
+        return path.resolve() if path.is_file() or not path.exists() else None
+    except (OSError, RuntimeError):  # (of links in a circle)
+        return None
+
+
+def page_files(page: Path, option: str, example: str, inputs: Mapping[str, Path | None] | None = None) -> Path:
+    """The file of a page's figures, `.json` beside it: `UsageError` at once where one of the two cannot be written."""
+    beside = page.with_suffix(".json") if page.name else page
+    if beside == page:
+        raise UsageError(f"{option} {page}: expected the name of a page, e.g. {example}; .json is written beside")
+    make_folder(page.parent, option)
+    check_outputs({option: page, f"{option} (.json)": beside}, inputs)
+    return beside
 
 
 def make_folder(path: Path, option: str) -> None:

@@ -11,7 +11,7 @@ import typer
 
 from stormpilot.cli.compute import SeedOption
 from stormpilot.cli.figures import metric_text
-from stormpilot.cli.files import DEEPEST, STDIN, compiled_model, line_of, read, read_model, write
+from stormpilot.cli.files import DEEPEST, STDIN, check_outputs, compiled_model, line_of, read, read_model, write
 from stormpilot.cli.output import Format, FormatOption, print_document, print_json, print_table, say
 from stormpilot.errors import RefusedError, UsageError
 from stormpilot.messages.limits import LimitError, check_shape
@@ -108,6 +108,7 @@ def generate(
         return
     if kind is None:
         raise UsageError("expected a kind: small, loaded, unlike, planted or production (--list says more)")
+    check_outputs({"--output": output, "--hidden": hidden}, {"--from": structure})
     import numpy as np
 
     from stormpilot.generate.models.clusters import Asked

@@ -12,6 +12,7 @@ import msgspec
 import typer
 
 from stormpilot.cli import files
+from stormpilot.cli.compute import SeedOption
 from stormpilot.cli.output import Format, FormatOption, print_json, print_table
 from stormpilot.errors import RefusedError, UsageError
 
@@ -60,7 +61,7 @@ def size(
     plan: Annotated[
         Path | None, typer.Option("--plan", help="Write the plan (mba, sam unless asked otherwise) for `predict`.")
     ] = None,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the planners' random generator.")] = 0,
+    seed: SeedOption = 0,
 ) -> None:
     """Size a topology for a rate: threads, slots and VMs, and where they go.
 
@@ -71,6 +72,7 @@ def size(
     from stormpilot.sizing.deployment import with_traffic
     from stormpilot.sizing.placement import Placed, place
 
+    files.check_outputs({"--output": output, "--plan": plan}, {"FILE": file})
     problem = read_problem(file)
     at = _source_rate("--rate", rate) or problem.rate_tps
     methods = [allocation] if allocation else list(Method)

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from stormpilot.cli import files
+from stormpilot.cli.compute import SeedOption
 from stormpilot.cli.output import Format, FormatOption, console_err, print_json, print_table, say
 from stormpilot.errors import UsageError
 
@@ -29,7 +31,7 @@ def generate(
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Another part of the ground truth; --keys lists them."),
     ] = None,
-    seed: Annotated[int, typer.Option(help="The same seed, the same rows.")] = 0,
+    seed: SeedOption = 0,
     keys: Annotated[bool, typer.Option("--keys", help="List what --set takes, and exit.")] = False,
     format: FormatOption = Format.table,
 ) -> None:
@@ -50,8 +52,12 @@ def generate(
     given = {"days": days, "topologies": topologies, "nodes": nodes, "parallelism": parallelism, "window_s": window_s}
     spec = _spec(given, set_ or [], edge_rows)
     started_s = time.monotonic()
-    with _progress(spec) as progress:
-        truth = made(directory, spec, seed, progress)
+    files.make_folder(directory, "DIR")
+    try:
+        with _progress(spec) as progress:
+            truth = made(directory, spec, seed, progress)
+    except OSError as e:
+        raise UsageError(f"{directory}: cannot write the log: {e.strerror or e}") from e
     took_s = time.monotonic() - started_s
     if format is Format.json:
         print_json(truth)

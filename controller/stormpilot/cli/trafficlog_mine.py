@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import re
 import socket
 from contextlib import ExitStack
@@ -16,6 +15,7 @@ import typer
 
 from stormpilot import clock
 from stormpilot.cli import files
+from stormpilot.cli.live import user
 from stormpilot.cli.output import console_err, note, print_table, say
 from stormpilot.cli.trafficlog import PublishOption, TrafficLog, parse_time, tell_skipped, traffic_log_command
 from stormpilot.errors import UsageError
@@ -80,6 +80,7 @@ def mine(
             raise UsageError(f"{option} {path}: expected a place on this machine; --publish brings numbers elsewhere")
     if output is not None:
         files.make_folder(output.parent, "--output")
+        files.check_outputs({"--output": output})
     if sizing is not None:
         files.make_folder(sizing, "--sizing")
     choice = chosen(engine, source.path, source.master, source.conf)
@@ -89,6 +90,9 @@ def mine(
     keep = Keep(on=not no_cache, folder=cache)
     document = _mined(source, choice.name, times, keep, with_sizing=sizing is not None, strict=strict)
     mined = document.topologies
+    there = {m.thresholds.topology_name for m in mined} | {f.name for f in document.failed}
+    for name in sorted(set(source.topologies) - there):
+        note(f"{name}: the log has no such topology, or nothing of it in this time")
     _tell(document, strict=strict)
     source.answer(document, lambda: _print_all(mined))
     if output is not None:
@@ -108,7 +112,7 @@ def _mined(source: TrafficLog, engine: Name, times: Times, keep: Keep, *, with_s
     from stormpilot.history.mine.progress import progress
     from stormpilot.history.mine.quality import Skipped
 
-    by = f"{getpass.getuser()}@{socket.gethostname()}"
+    by = f"{user()}@{socket.gethostname()}"
     criteria = MiningCriteria(config=source.used, now_ms=clock.now_ms(), by=by, log=source.path)
     selection = Selection(source.topologies, *times)
     told = set[Skipped]()

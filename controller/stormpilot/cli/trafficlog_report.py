@@ -10,7 +10,6 @@ import typer
 from stormpilot.cli import files
 from stormpilot.cli.output import say
 from stormpilot.cli.trafficlog import TrafficLog, offline_traffic_log_command, read_mined
-from stormpilot.errors import UsageError
 
 
 @offline_traffic_log_command
@@ -38,19 +37,14 @@ def report(
     found = [] if mined is None else read_mined(mined)
     replayed = None if replay is None else evidence.read(replay)
     runs = None if replay is None else (replay if replay.is_dir() else replay.parent) / evidence.RUNS
-    beside = output.with_suffix(".json")
-    if beside == output:
-        raise UsageError(
-            f"--output {output}: expected the name of the page, e.g. trafficlog.html; .json is written beside"
-        )
-    files.make_folder(output.parent, "--output")
+    beside = files.page_files(output, "--output", "trafficlog.html", {"--mined": mined})
     with source.spark() as spark:
         from stormpilot.history.report.gather import gather
 
         topologies = gather(source.before_the_end(spark, since))
     from stormpilot.history.report.page import page
 
-    output.write_text(page(where, topologies, found, replayed, runs))
+    files.write_text(output, page(where, topologies, found, replayed, runs), "page")
     everything = {"log": where, "topologies": topologies, "mined": found, "replay": replayed}
     files.write(beside, everything, "report's figures")
     say(f"{output} and {beside}: {', '.join(t.name for t in topologies)}")

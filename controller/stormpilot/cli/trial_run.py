@@ -42,9 +42,7 @@ def trial_run(
     from stormpilot.trafficlog.place import place_of
     from stormpilot.trafficlog.trial import trial_run as figures
 
-    beside = None if output is None else output.with_suffix(".json")
-    if output is not None and beside == output:
-        raise UsageError(f"--output {output}: expected the name of a page, e.g. trial.html; .json is written beside")
+    beside = None if output is None else files.page_files(output, "--output", "trial.html")
     config = live.settings or Config()
     where = log or config.traffic_log.dir
     if where is None:
@@ -53,9 +51,11 @@ def trial_run(
     from_ms = moment_ms(since, now_ms / 1000)
     if from_ms >= now_ms:
         raise UsageError(f"--since {since} is not in the past")
+    place = place_of(where)
+    place.check_there()
     found = _obstacles(live, now_ms)
     apart_s = config.decide.cool_down_s
-    topologies = figures(place_of(where), from_ms, now_ms, apart_s, _left_out, topology or ())
+    topologies = figures(place, from_ms, now_ms, apart_s, _left_out, topology or ())
     if not topologies:
         whom = f" about {', '.join(topology)}" if topology else ""
         raise NothingFoundError(
@@ -69,14 +69,12 @@ def trial_run(
         "obstacles": found,
         "topologies": topologies,
     }
+    live.answer(_document(answer), lambda: _show(where, since, from_ms, now_ms, found, topologies))
     if output is not None and beside is not None:
         from stormpilot.history.report.trial import page
 
-        files.make_folder(output.parent, "--output")
-        output.write_text(page(where, from_ms, now_ms, found, topologies))
+        files.write_text(output, page(where, from_ms, now_ms, found, topologies), "page")
         files.write(beside, _document(answer), "trial run's figures")
-    live.answer(_document(answer), lambda: _show(where, since, from_ms, now_ms, found, topologies))
-    if output is not None:
         note(f"{output} and {beside}")
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 import typer
 
+from stormpilot.cli.compute import SeedOption
 from stormpilot.cli.live import Live, connected, live_command, user
 from stormpilot.cli.machine_code import note_compiling
 from stormpilot.cli.output import note, print_table, say
@@ -54,7 +55,7 @@ def what_if(
         Path | None, typer.Option(help="A model.json whose topologies and traffic are added.")
     ] = None,
     planner: Annotated[str, typer.Option("--planner", "-p", help="See `stormpilot planners`.")] = "best",
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the planners.")] = 1,
+    seed: SeedOption = 1,
     budget: Annotated[float, typer.Option(min=0.1, help="Seconds for each of the two plans.")] = 10.0,
     measure: Annotated[float, typer.Option(min=0, help="Seconds to measure what runs (live).")] = 15.0,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the plan here.")] = None,
@@ -63,7 +64,7 @@ def what_if(
 
     Exit code 1: there is no plan.
     """
-    from stormpilot.cli.files import read_model, write
+    from stormpilot.cli.files import check_outputs, read_model, write
     from stormpilot.model.what_if import Changes
     from stormpilot.operate.whatif import what_if as compare
     from stormpilot.planner import compute, planner_named
@@ -77,7 +78,9 @@ def what_if(
     )
     if changes == Changes():
         raise UsageError("nothing is to be different: give --add-node, --remove-node, --scale-rate or --new-topology")
-    read = _live(live, measure) if model == LIVE else read_model(Path(model))
+    given = None if model == LIVE else Path(model)
+    check_outputs({"--output": output}, {"--model": given, "--new-topology": new_topology})
+    read = _live(live, measure) if given is None else read_model(given)
 
     note_compiling()
 
@@ -86,9 +89,9 @@ def what_if(
         return compute(m, planner, {}, seed=seed, left_s=lambda: deadline - time.monotonic())
 
     found = compare(read, changes, plan_one)
+    live.answer(found, lambda: _show(found, planner))
     if output is not None:
         write(output, found.plan, "plan")
-    live.answer(found, lambda: _show(found, planner))
 
 
 def _show(found: WhatIf, planner: str) -> None:

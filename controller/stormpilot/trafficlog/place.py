@@ -53,6 +53,14 @@ class LogPlace:
         selector = pafs.FileSelector(self.full(below), allow_not_found=True)
         return sorted(i.base_name for i in self.fs.get_file_info(selector) if i.type == pafs.FileType.Directory)
 
+    def check_there(self) -> None:
+        """`UsageError` where there is no such folder."""
+        kind = self.fs.get_file_info(self.root).type
+        if kind == pafs.FileType.NotFound and self.fs.type_name in RENAMES:
+            raise UsageError(f"{self.name}: there is no such folder")
+        if kind == pafs.FileType.File:
+            raise UsageError(f"{self.name} is a file, expected the folder of a traffic log")
+
     def relative(self, info: pafs.FileInfo) -> str:
         """The path of a listed file, below the log's folder."""
         return str(info.path).removeprefix(self.root).lstrip("/")

@@ -51,6 +51,13 @@ def test_json_and_page_have_the_same_figures(run: Run, log: Path, tmp_path: Path
     assert "http" not in text.replace("<!doctype html>", "")
 
 
+@pytest.mark.parametrize(("name", "said"), [("nolog", "there is no such folder"), ("file", "is a file, expected")])
+def test_what_is_no_log_is_a_wrong_argument(run: Run, tmp_path: Path, name: str, said: str) -> None:
+    (tmp_path / "file").write_text("")
+    done = run("trial-run", "--log", tmp_path / name)
+    assert (done.code, said in done.err) == (2, True), done.err
+
+
 def test_set_up_of_the_installation_is_looked_at(
     run: Run, log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -71,6 +78,7 @@ def test_set_up_of_the_installation_is_looked_at(
 
 
 def test_empty_log_wrong_time_and_wrong_page_are_one_line_each(run: Run, log: Path, tmp_path: Path) -> None:
+    (tmp_path / "none").mkdir()
     empty = run("trial-run", "--log", tmp_path / "none")
     assert empty.code == 4
     assert "does a controller run with this traffic_log?" in empty.err

@@ -61,3 +61,15 @@ def test_keys_lists_everything_that_can_be_planted(tmp_path: Path) -> None:
     result = run(str(tmp_path), "--keys")
     assert "overload_windows" in result.stdout
     assert "highest_knee_ratio" in result.stdout
+
+
+def test_a_file_is_no_folder_to_write_into(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match="file: cannot make this folder for DIR: File exists"):
+        run(str(tmp_path / "file"), "--days", "0.02")
+
+
+@pytest.mark.parametrize("seed", ["-1", str(2**63)])
+def test_a_seed_out_of_range_makes_nothing(tmp_path: Path, seed: str) -> None:
+    assert run(str(tmp_path / "log"), "--seed", seed).exit_code == 2
+    assert not (tmp_path / "log").exists()

@@ -48,5 +48,5 @@ def test_folder_that_is_missing_is_made(tmp_path: Path) -> None:
 
 
 def test_report_is_not_written_over_by_its_own_figures() -> None:
-    with pytest.raises(UsageError, match=r"--output report\.json: expected the name of the page"):
+    with pytest.raises(UsageError, match=r"--output report\.json: expected the name of a page"):
         run("report", "-o", "report.json")
