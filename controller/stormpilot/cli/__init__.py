@@ -11,7 +11,6 @@ change it come from `stormpilot.operate.verbs.VERBS` (`steer.py`).
 
 from __future__ import annotations
 
-import os
 import sys
 from typing import Annotated
 
@@ -19,6 +18,7 @@ import typer
 
 import stormpilot
 from stormpilot.cli.lazy import CommandGroup, shown
+from stormpilot.cli.stdout import ReaderGoneError, told_apart
 from stormpilot.errors import StormpilotError
 
 app = typer.Typer(
@@ -51,12 +51,12 @@ def _root(
 def main() -> None:
     """Run the command line; our own errors become one sentence on stderr and their exit code."""
     try:
-        app()
+        with told_apart():
+            app()
     except StormpilotError as e:
         from stormpilot.cli.output import say_error
 
         say_error(str(e))
         sys.exit(e.exit_code)
-    except BrokenPipeError:  # the reader of our output (head, less) went away
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except ReaderGoneError:
         sys.exit(0)

@@ -1,0 +1,55 @@
+"""Stdout of the command line: what goes wrong with it is told from what goes wrong with other files."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any, cast
+
+from stormpilot.errors import UsageError
+
+
+class ReaderGoneError(Exception):
+    """The reader of our output (head, less) went away; no OSError, which typer would end with exit code 1."""
+
+
+class StdoutError(UsageError):
+    """Our output cannot be written."""
+
+
+class _Stdout:
+    """A stream whose errors are `ReaderGoneError` and `StdoutError`."""
+
+    def __init__(self, stream: Any):
+        self._stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        return cast(int, self._told(self._stream.write, text))
+
+    def flush(self) -> None:
+        self._told(self._stream.flush)
+
+    def _told(self, do: Callable[..., Any], *given: str) -> Any:
+        try:
+            return do(*given)
+        except OSError as e:
+            if isinstance(e, BrokenPipeError):
+                raise ReaderGoneError from e
+            raise StdoutError(f"stdout: cannot write the output: {e.strerror}") from e
+
+
+@contextlib.contextmanager
+def told_apart() -> Iterator[None]:
+    """Within it, stdout raises these errors."""
+    stream = sys.stdout
+    try:
+        with contextlib.redirect_stdout(cast(Any, _Stdout(stream))):
+            yield
+    except (ReaderGoneError, StdoutError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())  # for what is still in its buffer
+        raise
