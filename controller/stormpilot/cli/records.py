@@ -91,11 +91,10 @@ def audit(
 def moment_ms(text: str, now_s: float) -> int:
     """A time ago (`90s`, `30m`, `2h`, `7d`) or a local date as milliseconds; `UsageError` for anything else."""
     ago = re.fullmatch(r"(\d+)([smhd])", text)
-    if ago is not None:
-        return int((now_s - int(ago[1]) * UNITS_S[ago[2]]) * 1000)
     try:
-        return int(datetime.fromisoformat(text).timestamp() * 1000)
-    except ValueError as e:
+        at_s = now_s - int(ago[1]) * UNITS_S[ago[2]] if ago else datetime.fromisoformat(text).timestamp()
+        return max(0, int(at_s * 1000))  # (nothing is older)
+    except (ValueError, OverflowError) as e:
         raise UsageError(f"--since is {text!r}, expected e.g. 30m, 2h, 7d or 2026-01-31T12:00") from e
 
 

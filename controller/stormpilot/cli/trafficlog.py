@@ -156,11 +156,11 @@ def parse_time(option: str, text: str | None, now: datetime) -> datetime | None:
     """A time from `2026-01-31`, `2026-01-31T12:00` (UTC unless it says more) or `7d`, `12h`, `30m` before `now`."""
     if text is None:
         return None
-    if text[-1:] in UNITS and text[:-1].replace(".", "", 1).isdigit():
-        return now - timedelta(**{UNITS[text[-1]]: float(text[:-1])})
     try:
+        if text[-1:] in UNITS and text[:-1].replace(".", "", 1).isdigit():
+            return now - timedelta(**{UNITS[text[-1]]: float(text[:-1])})
         at = datetime.fromisoformat(text)
-    except ValueError as e:
+    except (ValueError, OverflowError) as e:
         raise UsageError(
             f"{option} is {text!r}, expected a time such as 2026-01-31, 2026-01-31T12:00 or 7d (ago)"
         ) from e

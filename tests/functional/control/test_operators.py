@@ -265,3 +265,6 @@ def test_moments() -> None:
     assert moment_ms("2h", 10_000.0) == 2_800_000
     with pytest.raises(UsageError):
         moment_ms("2 hours", 0.0)
+    assert moment_ms("999999999999d", 0.0) == moment_ms("1900-01-01", 0.0) == 0
+    with pytest.raises(UsageError):
+        moment_ms(f"{10**400}d", 0.0)

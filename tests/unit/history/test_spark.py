@@ -94,6 +94,8 @@ def test_times_are_utc_or_ago() -> None:
     assert parse_time("--since", "1.5d", NOW) == datetime(2026, 1, 30, 12, tzinfo=UTC)
     with pytest.raises(UsageError, match="--until is 'yesterday'"):
         parse_time("--until", "yesterday", NOW)
+    with pytest.raises(UsageError, match="--since is '9999999d', expected a time such as"):
+        parse_time("--since", "9999999d", NOW)
 
 
 def test_as_a_script_the_package_hides_no_module_of_pythons() -> None:
