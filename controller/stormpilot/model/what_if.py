@@ -10,6 +10,9 @@ import msgspec
 from stormpilot.errors import RefusedError, UsageError
 from stormpilot.model.values import Model, Supervisor, Topology, Value
 
+MOST_NODES, MOST_SLOTS = 10_000, 1000
+"""Nodes that one change adds, and slots of each."""
+
 
 class NewNode(Value, frozen=True, kw_only=True):
     """A supervisor (or `count` of them) to add; `mhz` of one core, `memory_mb` 0 is no limit.
@@ -32,6 +35,9 @@ class NewNode(Value, frozen=True, kw_only=True):
         for name, value in (("cores", self.cores), ("mhz", self.mhz), ("slots", self.slots), ("count", self.count)):
             if not 0 < value < 1e9:
                 raise ValueError(f"{name} is {value:g}, expected more than 0")
+        for name, value, most in (("slots", self.slots, MOST_SLOTS), ("count", self.count, MOST_NODES)):
+            if value > most:
+                raise ValueError(f"{name} is {value}, expected at most {most}")
 
 
 class Changes(Value, frozen=True, kw_only=True):
@@ -47,7 +53,7 @@ class Changes(Value, frozen=True, kw_only=True):
 
 
 def changed(model: Model, changes: Changes) -> Model:
-    """The model with these changes; `RefusedError` names a node or topology that is not there.
+    """The model with these changes; `UsageError` names a node or topology that is not there.
 
     Executors on a removed node run nowhere and are to be placed. A rate that is scaled scales the CPU of the topology's
     executors too: CPU per tuple stays the same.
@@ -143,7 +149,7 @@ def _joined(model: Model, more: Model) -> Model:
     )
 
 
-def _unknown(what: str, name: str, there: Sequence[str]) -> RefusedError:
+def _unknown(what: str, name: str, there: Sequence[str]) -> UsageError:
     near = difflib.get_close_matches(name, there, n=1)
     hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(sorted(set(there))[:10]) or 'none'}"
-    return RefusedError(f"there is no {what} {name!r}; {hint}")
+    return UsageError(f"there is no {what} {name!r}; {hint}")

@@ -107,7 +107,7 @@ def test_what_if_a_node_were_gone(api: Api) -> None:
     assert found["then"]["inter_node_tps"] == 0
     assert api.zookeeper._nodes == before
     status, problem = send(api, "what-if", removeNodes=["host-x"], planner="online")
-    assert (status, problem["code"]) == (409, "REFUSED")
+    assert (status, problem["code"]) == (400, "INVALID")
     assert "host-x" in problem["detail"]
     status, problem = send(api, "what-if", removeNode=["host-b"])
     assert (status, problem["code"]) == (400, "INVALID")

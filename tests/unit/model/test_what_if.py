@@ -63,8 +63,8 @@ def test_new_topology_is_to_be_placed_and_brings_its_traffic() -> None:
 @pytest.mark.parametrize(
     ("changes", "error", "said"),
     [
-        (Changes(remove_nodes=("host-b2",)), RefusedError, "there is no node 'host-b2'; did you mean host-b?"),
-        (Changes(scale_rates=(("x", 2.0),)), RefusedError, "there is no topology 'x'; there are: flights"),
+        (Changes(remove_nodes=("host-b2",)), UsageError, "there is no node 'host-b2'; did you mean host-b?"),
+        (Changes(scale_rates=(("x", 2.0),)), UsageError, "there is no topology 'x'; there are: flights"),
         (Changes(scale_rates=(("flights", -1.0),)), UsageError, "scaled by -1, expected 0 or more"),
         (Changes(new_topologies=model()), RefusedError, "flights-1 is in the model already"),
     ],
@@ -77,3 +77,9 @@ def test_what_cannot_be_is_refused(changes: Changes, error: type[Exception], sai
 def test_node_without_cpu_is_refused() -> None:
     with pytest.raises(ValueError, match="cores is 0, expected more than 0"):
         NewNode(cores=0, mhz=1000)
+
+
+@pytest.mark.parametrize("many", [{"count": 100_000_000}, {"slots": 100_000_000}])
+def test_nodes_without_end_are_refused(many: dict[str, int]) -> None:
+    with pytest.raises(ValueError, match=r"is 100000000, expected at most 1"):
+        NewNode(cores=1, mhz=1000, **many)
