@@ -36,6 +36,11 @@ def test_settings_are_read_with_their_types() -> None:
     assert config.decide.modes == {"flights": "act"}
 
 
+def test_off_is_a_word_and_1e3_a_number() -> None:
+    config = parse("decide: {mode: off}\ncycle: {period_s: 1e2}\napi: {enabled: True}\n", "c.yaml")
+    assert (config.decide.mode, config.cycle.period_s, config.api.enabled) == ("off", 100.0, True)
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from stormpilot.cli.output import Format, FormatOption, print_json, print_table, say
+from stormpilot.errors import UsageError
 
 if TYPE_CHECKING:
     from stormpilot.config import Config, PlannerSection
@@ -53,10 +56,32 @@ def checked(file: Path) -> Loaded:
     from stormpilot.config.reload import Loaded
 
     settings = load(file)
+    with _within(f"{file}: zookeeper.hosts"):
+        _check_hosts(settings.zookeeper.hosts)
     zookeeper_login(settings.zookeeper)
     plan_key(settings.publish)
     _check_files(settings)
-    return Loaded(settings, *planners(settings.planner))
+    with _within(str(file)):
+        return Loaded(settings, *planners(settings.planner))
+
+
+@contextmanager
+def _within(where: str) -> Iterator[None]:
+    """The file or the setting that is wrong, in front of the error."""
+    try:
+        yield
+    except UsageError as e:
+        raise UsageError(f"{where}: {e}") from e
+
+
+def _check_hosts(hosts: str) -> None:
+    """The addresses as the client of ZooKeeper reads them."""
+    from kazoo.hosts import collect_hosts
+
+    try:
+        collect_hosts(hosts)
+    except ValueError as e:
+        raise UsageError(f"{hosts!r}: {e}; expected host:port,host:port") from e
 
 
 def _check_files(settings: Config) -> None:
@@ -78,6 +103,9 @@ def planners(section: PlannerSection) -> tuple[str, str]:
 
     best = next(p for p in ("best", "online") if p in PLANNERS)
     offline = next(p for p in ("offline", "default") if p in PLANNERS)
-    planner = planner_named(section.name or best)
-    params_of(planner, section.params)
-    return planner.name, planner_named(section.first_plan or offline).name
+    with _within("planner.name"):
+        planner = planner_named(section.name or best)
+    with _within("planner.params"):
+        params_of(planner, section.params)
+    with _within("planner.first_plan"):
+        return planner.name, planner_named(section.first_plan or offline).name

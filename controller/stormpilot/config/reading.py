@@ -37,10 +37,7 @@ def load(path: Path) -> Config:
 def parse(text: str, where: str, folder: Path = Path()) -> Config:
     """Read a configuration; `where` names the file in errors, relative paths start at `folder`."""
     try:
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
-        if root is not None and _nodes(root, {}) > MOST_NODES:
-            raise UsageError(f"{where}: more than {MOST_NODES} values, with what its aliases (*) repeat")
-        value = yaml.safe_load(text)
+        value, root = read_yaml(text, where)
     except yaml.YAMLError as e:
         mark = getattr(e, "problem_mark", None)
         line = f":{mark.line + 1}" if mark else ""
@@ -63,13 +60,36 @@ def parse(text: str, where: str, folder: Path = Path()) -> Config:
     return _with_absolute_paths(config, folder)
 
 
-def _nodes(node: yaml.Node, known: dict[int, int]) -> int:
+class _Loader(yaml.SafeLoader):
+    """YAML as people write settings: of words only true and false are switches (not off), and 1e3 is a number."""
+
+
+_BOOL, _FLOAT = "tag:yaml.org,2002:bool", "tag:yaml.org,2002:float"
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag != _BOOL]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+_Loader.add_implicit_resolver(_BOOL, re.compile("^(true|True|TRUE|false|False|FALSE)$"), list("tTfF"))
+_Loader.add_implicit_resolver(
+    _FLOAT, re.compile(r"^[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)[eE][-+]?[0-9]+$"), list("-+0123456789.")
+)
+
+
+def read_yaml(text: str, where: str, most: int = MOST_NODES) -> tuple[Any, yaml.Node | None]:
+    """The value of a text and its nodes; `UsageError` for one that aliases make too large, or endless."""
+    root = yaml.compose(text, Loader=_Loader)
+    if root is not None and _nodes(root, {}, most) > most:
+        raise UsageError(f"{where}: more than {most} values, with what its aliases (*) repeat")
+    return yaml.load(text, Loader=_Loader), root
+
+
+def _nodes(node: yaml.Node, known: dict[int, int], most: int) -> int:
     """Number of values, with those that aliases repeat; one that holds itself has endlessly many."""
     if id(node) not in known:
-        known[id(node)] = MOST_NODES + 1  # until it is known: an alias to what is not over yet
+        known[id(node)] = most + 1  # until it is known: an alias to what is not over yet
         below = node.value if isinstance(node, yaml.CollectionNode) else []
         parts = [n for pair in below for n in pair] if isinstance(node, yaml.MappingNode) else below
-        known[id(node)] = min(MOST_NODES + 1, 1 + sum(_nodes(n, known) for n in parts))
+        known[id(node)] = min(most + 1, 1 + sum(_nodes(n, known, most) for n in parts))
     return known[id(node)]
 
 

@@ -17,9 +17,12 @@ import networkx as nx
 import yaml
 from msgspec import Meta
 
+from stormpilot.config.reading import read_yaml
 from stormpilot.errors import UsageError
 from stormpilot.sizing.performance import Performance
 
+MOST_NODES = 1_000_000
+"""Values of a YAML file, with what its aliases repeat."""
 ALIKE = 0.05
 """Part by which a slot may differ from the one that a model was measured on."""
 Name = Annotated[str, Meta(min_length=1)]
@@ -150,7 +153,7 @@ def parse(text: str, where: str, other: Callable[[str], Problem] | None = None) 
             raise UsageError(f"{where}: not valid JSON: {e}") from e
     else:
         try:
-            value, root = yaml.safe_load(text), yaml.compose(text, Loader=yaml.SafeLoader)
+            value, root = read_yaml(text, where, MOST_NODES)
         except yaml.YAMLError as e:
             mark = getattr(e, "problem_mark", None)
             line = f":{mark.line + 1}" if mark else ""

@@ -68,8 +68,29 @@ def test_a_configuration_that_nobody_honest_wrote_is_one_error(run: Run, tmp_pat
 
 
 @pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("zookeeper: {hosts: 'a:999999'}", "c.yaml: zookeeper.hosts: 'a:999999': Port out of range"),
+        ("planner: {name: nope}", "c.yaml: planner.name: "),
+        ("planner: {first_plan: nope}", "c.yaml: planner.first_plan: "),
+        ("planner: {params: {nope: 1}}", "c.yaml: planner.params: "),
+    ],
+)
+def test_what_the_controller_would_refuse_is_named_with_its_key(run: Run, tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "c.yaml").write_text(text)
+    found = run("config", "check", tmp_path / "c.yaml")
+    assert (found.code, said in found.err) == (2, True), found.err
+
+
+@pytest.mark.parametrize(
     ("name", "text"),
-    [("t.json", "[" * 100_000), ("t.json", "9" * 6_000), ("t.yaml", "[" * 3_000), ("t.yaml", "a: 2001-99-99")],
+    [
+        ("t.json", "[" * 100_000),
+        ("t.json", "9" * 6_000),
+        ("t.yaml", "[" * 3_000),
+        ("t.yaml", "a: &a [*a]"),
+        ("t.yaml", "a: 2001-99-99"),
+    ],
 )
 def test_a_topology_to_size_that_nobody_honest_wrote_is_one_error(
     run: Run, tmp_path: Path, name: str, text: str
