@@ -83,7 +83,7 @@ def _component(what: str) -> tuple[str, int | None]:
     component, slash, task = what.rpartition("/")
     if not slash:
         return what, None
-    if not task.isdigit():
+    if not task.isdecimal():
         raise UsageError(f"{what!r}: expected COMPONENT or COMPONENT/TASK, with the number of a task")
     return component, int(task)
 

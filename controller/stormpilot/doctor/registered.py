@@ -27,4 +27,6 @@ def registered_address(name: str, data: bytes) -> str:
         summary = deserialize(storm.NimbusSummary(), text, TBinaryProtocolFactory())  # type: ignore[no-untyped-call]
     except (*_OTHER_KIND, TException):
         return name
-    return f"{summary.host}:{summary.port}" if summary.host and summary.port else name
+    if not summary.host or not summary.port:
+        return name
+    return f"[{summary.host}]:{summary.port}" if ":" in summary.host else f"{summary.host}:{summary.port}"

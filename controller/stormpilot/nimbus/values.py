@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,6 +11,7 @@ from stormpilot.errors import UsageError
 from stormpilot.logins.jaas import SaslLogin
 
 DEFAULT_PORT = 6627
+ADDRESS = re.compile(r"(\[(?P<ip>[^\[\]]+)\]|(?P<host>[^:\[\]]+))(:(?P<port>[0-9]{1,5}))?")
 
 
 @dataclass(frozen=True)
@@ -23,10 +25,11 @@ class Address:
     @classmethod
     def parse(cls, text: str, where: str, login: SaslLogin | None = None) -> Address:
         """Read `host` or `host:port`; `where` names the option or the file and field for the error."""
-        host, port = text.rsplit(":", 1) if ":" in text else (text, str(DEFAULT_PORT))
-        if not host or not port.isdigit() or not 0 < int(port) < 65536:
-            raise UsageError(f"{where}: {text!r} is not an address, expected host or host:port")
-        return cls(host.strip("[]"), int(port), login)
+        found = ADDRESS.fullmatch(text)
+        port = int(found["port"] or DEFAULT_PORT) if found else 0
+        if not found or not 0 < port < 65536:
+            raise UsageError(f"{where}: {text!r} is not an address, expected host or host:port; IPv6 in [ ]")
+        return cls(found["ip"] or found["host"], port, login)
 
     def __str__(self) -> str:
         return f"{self.host}:{self.port}"

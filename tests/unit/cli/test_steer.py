@@ -7,8 +7,8 @@ import io
 import pytest
 import typer
 
-from stormpilot.cli import steer
-from stormpilot.errors import RefusedError
+from stormpilot.cli import steer, verbs
+from stormpilot.errors import RefusedError, UsageError
 from stormpilot.operate import Change
 
 LOOKED = Change(
@@ -45,3 +45,8 @@ def test_the_question_shows_the_change_and_does_not_speak_of_a_dry_run(
     assert "after   mode=act" in shown
     assert "dry run" not in shown
     assert steer.lines_of(LOOKED)[-1] == "dry run: nothing was changed"
+
+
+def test_a_task_is_a_number_that_can_be_read() -> None:
+    with pytest.raises(UsageError, match="with the number of a task"):
+        verbs._component("c/²")

@@ -13,13 +13,16 @@ from stormpilot.nimbus import Address
         ("nimbus-1:7000", Address("nimbus-1", 7000)),
         ("10.0.0.1:1", Address("10.0.0.1", 1)),
         ("[::1]:6627", Address("::1", 6627)),
+        ("[2001:db8::5]", Address("2001:db8::5", 6627)),
     ],
 )
 def test_an_address_is_a_host_with_or_without_a_port(text: str, address: Address) -> None:
     assert Address.parse(text, "--nimbus") == address
 
 
-@pytest.mark.parametrize("text", ["", ":6627", "host:", "host:no", "host:0", "host:65536", "host:-1"])
+@pytest.mark.parametrize(
+    "text", ["", ":6627", "host:", "host:no", "host:0", "host:65536", "host:-1", "2001:db8::5", "[::1", "::1"]
+)
 def test_what_is_no_address_is_refused_with_the_name_of_the_option(text: str) -> None:
     with pytest.raises(UsageError, match=r"--nimbus.*expected host or host:port"):
         Address.parse(text, "--nimbus")
