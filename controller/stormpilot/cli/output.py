@@ -25,8 +25,18 @@ from rich.text import Text
 
 from stormpilot.messages.casing import camel
 
-console = Console()
-console_err = Console(stderr=True)
+DEFAULT_WIDTH = 80
+
+
+def with_width(console: Console) -> Console:
+    """The console, with the usual columns where COLUMNS says that it has none."""
+    if not console.width:
+        console.width = DEFAULT_WIDTH
+    return console
+
+
+console = with_width(Console())
+console_err = with_width(Console(stderr=True))
 
 NUMBER = re.compile(r"[-+]?\d[\d,.]*%?")
 HEAD = 11

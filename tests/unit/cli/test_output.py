@@ -37,6 +37,11 @@ def test_a_terminal_folds_text_and_keeps_ids_whole(terminal: io.StringIO) -> Non
     assert len(lines) > 3
 
 
+def test_a_terminal_of_no_columns_has_the_usual_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "0")
+    assert output.with_width(Console()).width == 80
+
+
 def test_rows_that_do_not_fit_even_folded_become_blocks(terminal: io.StringIO) -> None:
     print_table(["topology", "supervisor", "plan", "why"], [[ID, ID, "p-0123456789ab", TEXT], [ID, ID, None, "y"]])
     lines = terminal.getvalue().splitlines()

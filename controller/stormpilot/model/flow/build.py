@@ -228,8 +228,10 @@ def _fitted(c: Compiled, f: Flows, cpu_mhz: Floats) -> tuple[Floats, Floats, Int
             continue  # what is only declared says nothing about tuples
         x, mhz = f.received_tps[own], cpu_mhz[own]
         mean_x, mean_mhz = float(x.mean()), float(mhz.mean())
-        per_tuple = mean_mhz / mean_x
         prior = len(own) * (PRIOR_SPREAD * mean_x) ** 2
+        if not prior:
+            continue  # so few tuples that their square is 0
+        per_tuple = mean_mhz / mean_x
         slope = (float(((x - mean_x) * (mhz - mean_mhz)).sum()) + prior * per_tuple) / (
             float(((x - mean_x) ** 2).sum()) + prior
         )

@@ -34,6 +34,8 @@ SLACK = 1e-7  # of all traffic: far above the rounding of eigenvalues
 
 def inter_node_bound(c: Compiled, left_s: LeftS = lambda: math.inf, iterations: int = ITERATIONS) -> float:
     """No placement that keeps the limits of CPU and memory has less traffic (tuples/s) between hosts."""
+    if not c.executors:
+        return 0.0
     limits = np.stack([np.bincount(c.node_host, c.node_limit_mhz), np.bincount(c.node_host, c.node_memory_mb)])
     needs = np.stack([c.cpu_mhz, c.memory_mb])
     bind = (needs.sum(axis=1) > 0) & np.isfinite(limits).all(axis=1) & (limits.max(axis=1) > 0)

@@ -266,7 +266,9 @@ def _nodes(c: Compiled, objective: Objective, seed: int, quality: str, in_turn: 
         pending = _turns(c, vertex, pairs)
     while pending:
         vertices, nodes, limit = pending.pop()
-        if len(nodes) == 1 or not len(vertices):
+        if not len(vertices):
+            continue
+        if len(nodes) == 1:
             result[vertices] = nodes[0]
             continue
         groups = _groups(c, nodes, racks)

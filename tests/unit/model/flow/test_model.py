@@ -44,6 +44,12 @@ def shuffled(
     return Model(supervisors=nodes or [supervisor("n1"), supervisor("n2")], topologies=[t], traffic=traffic("t", rates))
 
 
+def test_rates_whose_square_is_nothing_leave_the_cpu_as_it_is() -> None:
+    placement = {"t1": ("n1", 6700), "t2": ("n1", 6700), "t3": ("n1", 6701)}
+    model = shuffled(2, rate_tps=1e-300)
+    assert flow_model(model).predict(placed(model, **placement)).total_tps == pytest.approx(1e-300)
+
+
 class TestScopes:
     """A tuple goes no further than it must."""
 

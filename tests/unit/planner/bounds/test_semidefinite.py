@@ -31,6 +31,10 @@ def test_is_the_optimum_of_four_executors_that_are_alike(mhz, optimum):
     assert inter_node_bound(compile_model(clique(4, mhz))) == pytest.approx(optimum, rel=1e-3, abs=1e-9)
 
 
+def test_nothing_sends_nothing():
+    assert inter_node_bound(compile_model(Model(supervisors=[], topologies=[], traffic=[]))) == 0.0
+
+
 def test_memory_binds_as_cpu_does():
     """There is CPU for all on one node, and memory for two."""
     m = clique(4, 200.0)

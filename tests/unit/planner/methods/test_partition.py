@@ -160,3 +160,9 @@ def test_nodes_are_divided_as_often_as_the_clock_leaves_time_for(monkeypatch, le
         found += 1
         clock[0] -= 1.0
     assert found == divisions
+
+
+def test_nothing_is_planned_as_nothing():
+    answer = compute(Model(supervisors=[], topologies=[]), "partition")
+    assert isinstance(answer, Plan)
+    assert answer.topologies == []
