@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 import typer
 
-from stormpilot.cli.files import read
+from stormpilot.cli.files import check_outputs, read
 from stormpilot.cli.live import ConfigOption, RootOption, ZooKeeperOption, connected, place, user
 from stormpilot.cli.nimbus_login import NimbusJaasOption, nimbus_login
 from stormpilot.cli.output import Format, FormatOption, note, print_json, print_table, say
@@ -117,6 +117,7 @@ def profile(
     grid = _grid(first_rate, rate_step, max_rate)
     rules = Rules(max_threads, thread_step, window, flat, repeats, exhaustive)
     times = Times(settle, warm_up, trial, slope)
+    check_outputs({"--output": output, "--plot": plot}, {"--tuples": tuples})
     kept = state or output.with_suffix(".trials.jsonl")
     if restart:
         kept.unlink(missing_ok=True)

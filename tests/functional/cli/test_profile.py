@@ -26,6 +26,7 @@ def said(*arguments: str | Path) -> str:
         (("--jar", "missing.jar"), "missing.jar not found"),
         (("--fields", " , "), "--fields: expected at least one name"),
         (("--tuples", "missing.json"), "missing.json: cannot read the tuples"),
+        (("-o", "/nowhere/pi.json"), "/nowhere/pi.json: cannot write this file for --output: No such file"),
         (("--nimbus", "nowhere:x"), "--nimbus: 'nowhere:x' is not an address"),
     ],
 )
