@@ -57,7 +57,7 @@ def run(minutes: float, seed: int, say: Callable[[str], None], executors: int = 
         "memory": memory_growth([(s["at_s"], s["rss_mb"]) for s in samples]),
         "planners_mb": max(s["planners_mb"] for s in samples),
         "log_errors": errors,
-        "decided": Counter(str(line.get("reason")) for line in lines),
+        "decided": Counter(reason for line in lines for reason in str(line.get("reason")).split(",")),
     }
 
 

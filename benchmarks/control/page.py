@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 import textwrap
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -189,7 +190,7 @@ def _soak(r: dict[str, Any]) -> list[Table]:
 
 
 def _hour(r: dict[str, Any]) -> list[Table]:
-    memory = r["memory"]
+    memory, decided = r["memory"], Counter(r["decided"]).most_common()
     growth = f"{memory['mb_per_h']:+.1f} MB/h" if memory["to_s"] >= LONG_ENOUGH_S else "too short to tell"
     facts = [
         ("minutes", f"{r['minutes']:g}"),
@@ -202,7 +203,7 @@ def _hour(r: dict[str, Any]) -> list[Table]:
         ("its growth once warm", growth),
         ("memory of its planners, most", f"{r['planners_mb']:,.0f} MB"),
         ("errors in its log", len(r["log_errors"])),
-        ("decided", ", ".join(f"{reason} {n}" for reason, n in r["decided"].items())),
+        ("cycles with such a decision", ", ".join(f"{reason} {n}" for reason, n in decided)),
     ]
     return [made("What was seen", ("what", "value"), facts)]
 
@@ -250,7 +251,8 @@ WHAT = {
     "in mode `advise`, topologies of 200 executors, reports of every task every 10 s, a cycle every 30 s. Every two "
     "minutes one topology after the other becomes faster by half, and in its next turn as slow as it was. The process "
     "that plays the cluster runs on the same cores, and its CPU is not told. Memory is warm after a quarter of the "
-    "time.",
+    "time. Reports are read between cycles: one that begins right after a long one has too few in its window "
+    "(`INSUFFICIENT_METRICS`), and plans nothing.",
     "soak": "A real cluster of four supervisors with two controllers, `flights` at rates that take turns; hosts are "
     "lost (supervisor and workers killed) and come back, the leading controller is frozen or killed. Accounted for: "
     "every flight emitted in that time was acknowledged by two minutes after it. Storm takes a worker that has just "
