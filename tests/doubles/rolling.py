@@ -148,6 +148,20 @@ class Rolling:
             self.look()
         raise AssertionError(f"it goes on for ever: {self.rollout.sentence(self.now_s * 1000)}")
 
+    def looks(self, n: int) -> None:
+        """So many looks, or until it is over."""
+        for _ in range(n):
+            if self.rollout.running:
+                self.look()
+
+    def everybody_gets_tuples(self) -> None:
+        """What holds at the end of every story."""
+        assert not self.rollout.running
+        assert self.active() == frozenset(WORK)
+        if self.routes is not None:
+            route = self.routes.of("work")
+            assert route is None or set(route.partitions) == set(WORK)
+
     def new_leader(self) -> None:
         """Whoever leads now remembers nothing of what tasks did."""
         self._phase = None
@@ -267,6 +281,26 @@ class Rolling:
         for s, _ in w.executors:
             self._pids += 1
             self._process[s] = (self._pids, 10**6 if s in self.never_start else self.now_s + START_S)
+
+
+THREE_AWAY = [RolloutStepPart(workers=[worker("c", 6701, 2, 3, 4)], away=[2, 3, 4])]
+"""A step that leaves one of four tasks."""
+
+
+def handing_over(**changes: object) -> Rolling:
+    """Tasks 2, 3 and 4 move, 5 keeps their keys and the state of these meanwhile."""
+    plan = msgspec.structs.replace(
+        begun().entry.plan, workers=[BEFORE[0], *THREE_AWAY[0].workers, worker("c", 6700, 5)]
+    )
+    entry = msgspec.structs.replace(begun().entry, plan=plan)
+    before = [BEFORE[0], worker("b", 6700, 2, 3, 4), worker("c", 6700, 5)]
+    return Rolling(
+        rollout=msgspec.structs.replace(begun(), entry=entry, steps=THREE_AWAY),
+        workers=before,
+        plan_workers=before,
+        hands_over=True,
+        **changes,  # type: ignore[arg-type]
+    )
 
 
 def _keys(workers: list[Worker]) -> set[tuple[str, tuple[tuple[int, int], ...]]]:

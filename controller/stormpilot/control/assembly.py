@@ -18,6 +18,7 @@ from stormpilot.control.plan_dispatcher import PlanDispatcher
 from stormpilot.control.planner_client import Compute, PlannerClient
 from stormpilot.control.request_handler import RequestHandler
 from stormpilot.control.rollbacks import RollbackProposer
+from stormpilot.control.rollout_gates import waiting_for_rollouts
 from stormpilot.control.rollout_runner import RolloutRunner
 from stormpilot.control.sizing_advisor import SizingAdvisor
 from stormpilot.control.status_log import StatusLog
@@ -49,7 +50,7 @@ def cycle_of(
     tracker = MoveTracker(current, publisher, outbox)
     rollouts = RolloutRunner(current, publisher, name, new_id, observer, outbox)
     otd = OtdLoop(current, publisher)
-    improvements = ImprovementProposer(planners, otd, rollouts, LastPlans(max_skips), publisher)
+    improvements = ImprovementProposer(planners, otd, LastPlans(max_skips), publisher)
     return Cycle(
         observer=observer,
         publisher=publisher,
@@ -59,9 +60,9 @@ def cycle_of(
         request_handler=requests,
         proposers=(
             requests.propose,
-            rollouts.propose,
-            DrainProposer(planners, rollouts, publisher, max_skips).propose,
-            RollbackProposer(tracker, rollouts).propose,
+            waiting_for_rollouts,
+            DrainProposer(planners, publisher, max_skips).propose,
+            RollbackProposer(tracker).propose,
             evictions.propose,
             improvements.propose,
         ),

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from stormpilot.control.last_plans import unchanged
 from stormpilot.control.planner_client import PlannerClient
-from stormpilot.control.rollout_runner import RolloutRunner, running_rollouts
+from stormpilot.control.rollout_gates import aborted, resting, running_rollouts
 from stormpilot.control.situation import Situation
 from stormpilot.decide.admit import TopologyState
 from stormpilot.decide.drain import (
@@ -50,7 +50,6 @@ class DrainProposer:
     """
 
     planners: PlannerClient
-    rollout_runner: RolloutRunner
     publisher: Publisher
     max_skips: int
     _stuck: dict[str, _Stuck] = field(default_factory=dict)
@@ -80,21 +79,12 @@ class DrainProposer:
         for t, state in states.items():
             text = why[t][1]
             refusal = admit_leaving(state, *situation.lost, decide, situation.now_ms, asked)
-            refusal = refusal or self._aborted(state, asked, situation)
+            refusal = refusal or _left_alone(state, asked, situation)
             if refusal is not None:
                 waiting[t] = replace(refusal, text=f"{refusal.text} ({text})")
             elif mover is not None and mover != t and state.mode == "act":
                 waiting[t] = wait_for(t, situation.topologies[mover], text, decide.restart_s)
         return waiting
-
-    def _aborted(
-        self, state: TopologyState, asked: Iterable[DrainSetting | PinSetting | ExcludeSetting], situation: Situation
-    ) -> Decision | None:
-        """OPERATOR_HOLD while an operator ended the rollout by which it left, and no setting was made after that."""
-        m = self.rollout_runner.aborted(state.topology.id, situation)
-        if m is None or any(overrules(s, state.topology.name, m.since_ms) for s in asked):
-            return None
-        return self.rollout_runner.resting(state, situation)
 
     def _next(self, state: TopologyState, reason: Reason, text: str, situation: Situation) -> Verdict:
         """The verdict on one topology; the planner is asked where it is not known already."""
@@ -143,6 +133,16 @@ class DrainProposer:
         traffic = situation.config.planner.traffic
         decision = decide_leaving(situation.cluster_for({t}), state, plan, reason, text, traffic)
         return Verdict.of_one(decision, plan, situation.memory, model)
+
+
+def _left_alone(
+    state: TopologyState, asked: Iterable[DrainSetting | PinSetting | ExcludeSetting], situation: Situation
+) -> Decision | None:
+    """OPERATOR_HOLD while an operator ended the rollout by which it left, and no setting was made after that."""
+    m = aborted(state.topology.id, situation)
+    if m is None or any(overrules(s, state.topology.name, m.since_ms) for s in asked):
+        return None
+    return resting(state, situation)
 
 
 def _mover(situation: Situation) -> str | None:

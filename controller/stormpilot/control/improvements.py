@@ -12,7 +12,7 @@ from stormpilot.control.otd_loop import OtdLoop
 from stormpilot.control.plan_evaluation import PlanEvaluator, PlanningTask
 from stormpilot.control.planner_client import PlannerClient
 from stormpilot.control.ranks import first_in_order, infeasible_together, outranked, with_turn
-from stormpilot.control.rollout_runner import RolloutRunner
+from stormpilot.control.rollout_gates import resting
 from stormpilot.control.situation import Situation
 from stormpilot.decide.admit import TopologyState, admit
 from stormpilot.decide.criteria import Criteria, TopologyCriteria
@@ -56,7 +56,6 @@ class ImprovementProposer:
 
     planners: PlannerClient
     otd: OtdLoop
-    rollout_runner: RolloutRunner
     last: LastPlans
     publisher: Publisher
 
@@ -89,7 +88,7 @@ class ImprovementProposer:
         if self.otd.has(state):
             return self.otd.owned_by_otd(state)
         refusal = admit(state, *situation.lost, situation.config.decide, situation.now_ms)
-        return refusal or self.rollout_runner.resting(state, situation)
+        return refusal or resting(state, situation)
 
     def _decided(self, group: States, situation: Situation) -> Verdict:
         """The verdict on the plan of a group; that of the last one for what has not changed since."""

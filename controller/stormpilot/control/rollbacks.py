@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from stormpilot.control.move_tracker import MoveTracker
 from stormpilot.control.reservations import as_placement
-from stormpilot.control.rollout_runner import RolloutRunner
+from stormpilot.control.rollout_gates import aborted
 from stormpilot.control.situation import Situation
 from stormpilot.decide.admit import TopologyState, admit_rollback
 from stormpilot.decide.budget import moved_executors
@@ -23,7 +23,6 @@ class RollbackProposer:
     """Proposes former placements; one that is not possible any more is given up."""
 
     tracker: MoveTracker
-    rollout_runner: RolloutRunner
 
     def propose(self, situation: Situation) -> Verdict | None:
         """The next rollback; before it, all that must wait."""
@@ -40,7 +39,7 @@ class RollbackProposer:
         former = as_placement(topology.id, move.former)
         plan = Plan(planner="rollback", topologies=[former])
         problems = [str(v) for v in situation.problems(plan) if v.constraint not in AMOUNTS]
-        ended = self.rollout_runner.aborted(topology.id, situation)
+        ended = aborted(topology.id, situation)
         if ended is not None and ended.entry.reason == Reason.ROLLBACK_EFFECT and _after(ended, move):
             problems = ["an operator aborted its rollout"]
         if problems:

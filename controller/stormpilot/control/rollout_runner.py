@@ -16,12 +16,11 @@ import structlog
 from stormpilot.control.current_config import CurrentConfig
 from stormpilot.control.outbox import Outbox
 from stormpilot.control.reservations import as_placement
+from stormpilot.control.rollout_gates import astray, running_rollouts
 from stormpilot.control.situation import LostSupervisors, Situation
 from stormpilot.decide.admit import TopologyState, blacked_out, forbidden
 from stormpilot.decide.effect import Promise
 from stormpilot.decide.events import Event, EventKind
-from stormpilot.decide.judge import Verdict
-from stormpilot.decide.reasons import Decision, Reason, skip
 from stormpilot.errors import RefusedError, UnreachableError
 from stormpilot.messages.core import HistoryEntry, encode
 from stormpilot.messages.load import TaskLoad
@@ -29,11 +28,9 @@ from stormpilot.messages.moves import MoveState
 from stormpilot.messages.rollouts import Rollout, RolloutStepPart, running_workers
 from stormpilot.messages.routable import route_in_force, tasks_of
 from stormpilot.messages.routes import Routes, take_up_all
-from stormpilot.model.constraints import misplaced
-from stormpilot.model.subset import subset, with_plans
+from stormpilot.model.subset import subset
 from stormpilot.model.values import Model, Topology
 from stormpilot.observe.observer import Observation, Observer
-from stormpilot.observe.reader import StoreSnapshot
 from stormpilot.publish.publisher import DeposedError, Publisher
 from stormpilot.rollout.facts import Facts, as_it_runs, placed, processes_of
 from stormpilot.rollout.idle import IdleTracker, Reading
@@ -65,50 +62,6 @@ class RolloutRunner:
     _begun: bool = False
     _failures: dict[str, str] = field(default_factory=dict)
 
-    # --- for the cycle ------------------------------------------------------------------------------------------------
-
-    def running(self, observation: Observation) -> dict[str, Rollout]:
-        """Rollouts that go on, by topology id."""
-        return running_rollouts(observation.seen)
-
-    def propose(self, situation: Situation) -> Verdict | None:
-        """Topologies that stay as they are while their rollout goes on; repairs and drains go before."""
-        found = {}
-        for t, m in self.running(situation.observation).items():
-            state = situation.undecided.get(t)
-            if state is None or state.degraded:
-                continue
-            if not _astray(m, situation):
-                text = m.sentence(situation.now_ms)
-                found[t] = skip(t, Reason.ROLLOUT_IN_PROGRESS, text, value=m.step + 1, threshold=len(m.steps))
-        return Verdict.without_plan(found, situation.memory) if found else None
-
-    def resting(self, state: TopologyState, situation: Situation) -> Decision | None:
-        """A topology whose rollout ended before its last step is left alone for a while; None: it may be moved.
-
-        As long as after `discard` where an operator ended it, else as long as after a plan.
-        """
-        t = state.topology.id
-        kept = situation.snapshot.rollouts.get(t)
-        m = None if kept is None else kept.message
-        if m is None or m.running or m.outcome in ("DONE", "OVERTAKEN"):
-            return None
-        decide, aborted = situation.config.decide, m.outcome == "ABORTED"
-        for_s = decide.discard_hold_s if aborted else decide.cool_down_s
-        until_ms = m.since_ms + int(for_s * 1000)
-        if situation.now_ms >= until_ms or state.degraded or state.rebalanced or state.asked:
-            return None
-        text = f"the rollout ended early: {m.sentence(situation.now_ms)}"
-        return skip(t, Reason.OPERATOR_HOLD if aborted else Reason.COOL_DOWN, text, until_ms=until_ms)
-
-    def aborted(self, topology_id: str, situation: Situation) -> Rollout | None:
-        """The rollout of a topology that an operator ended, as long as that holds; None: there is none."""
-        kept = situation.snapshot.rollouts.get(topology_id)
-        m = None if kept is None else kept.message
-        if m is None or m.running or m.outcome != "ABORTED":
-            return None
-        return m if situation.now_ms < m.since_ms + int(situation.config.decide.discard_hold_s * 1000) else None
-
     def routables(self, observation: Observation, topology_ids: Sequence[str]) -> dict[str, Routable]:
         """Routable parts of these topologies now."""
         snapshot = observation.seen
@@ -132,7 +85,7 @@ class RolloutRunner:
         published_plan = observation.seen.plans.get(t)
         standing = None if published_plan is None or published_plan.message is None else published_plan.message.plan_id
         facts = self._facts(t, observation, {})
-        before = self.running(observation).get(t)
+        before = running_rollouts(observation.seen).get(t)
         back = None if before is None else self._replaced(before, facts, observation)
         m = Rollout(
             topology_id=t,
@@ -171,7 +124,7 @@ class RolloutRunner:
 
     def closing(self, topology_id: str, plan_id: str, observation: Observation) -> list[Step]:
         """Writes that go with another plan of the topology: a rollout that runs ends, all its tasks get tuples."""
-        m = self.running(observation).get(topology_id)
+        m = running_rollouts(observation.seen).get(topology_id)
         if m is None:
             return []
         over = given_back(m, self._facts(topology_id, observation, {}), "OVERTAKEN", f"by plan {plan_id}")
@@ -192,12 +145,12 @@ class RolloutRunner:
             for v in snapshot.tables.values()
         ) or any(w.due_since_ms is not None for w in self._watches.values())
         broken = any(v.message is None for v in snapshot.rollouts.values())
-        return bool(self.running(observation)) or open_ or broken
+        return bool(running_rollouts(observation.seen)) or open_ or broken
 
     def tick(self, situation: Situation) -> None:
         """Look once at every rollout, and at tables in which something is left to do."""
         self._begun, observation = False, situation.observation
-        running = self.running(observation)
+        running = running_rollouts(observation.seen)
         ids = {*running, *observation.seen.tables}
         self._watches = {t: w for t, w in self._watches.items() if t in ids}
         busy = [t for t, m in running.items() if m.phase in MID_STEP]
@@ -210,8 +163,7 @@ class RolloutRunner:
                     held = self._held(state, running[t], situation.lost)
                     if running[t].phase == "ready" and any(b != t for b in busy):
                         held = held or "a step of another topology"
-                    astray = "its target is drained, excluded or off its site" if _astray(running[t], situation) else ""
-                    if self._step(t, running[t], observation, held, astray):
+                    if self._step(t, running[t], observation, held, astray(running[t], situation)):
                         busy.append(t)
                 elif observation.seen.tables[t].message is not None:
                     self._finish_interrupted(t, observation)
@@ -247,11 +199,11 @@ class RolloutRunner:
             return closed.text
         return "" if state.mode == "act" or m.entry.approved_by else f"the mode of this topology is {state.mode}"
 
-    def _step(self, t: str, m: Rollout, observation: Observation, held: str, astray: str) -> bool:
+    def _step(self, t: str, m: Rollout, observation: Observation, held: str, target_wrong: str) -> bool:
         """One look at a rollout; whether it is in the middle of a step now."""
         watch = self._watch(t, (m.entry.plan.plan_id, m.step, m.phase, m.since_ms))
         facts = self._facts(t, observation, self.observer.newest(t))
-        facts = replace(facts, held=held, astray=astray, idle=watch.idle_tasks())
+        facts = replace(facts, held=held, astray=target_wrong, idle=watch.idle_tasks())
         facts = replace(facts, alive=watch.alive(self.observer.newest(t)))
         if m.phase == "ready" and not held and not m.paused_by and not m.abort_by:
             facts = self._with_stage(t, m, facts, observation)
@@ -386,19 +338,6 @@ class RolloutRunner:
         log.error("a rollout cannot be read, it is taken away and all tasks get tuples", topology=snapshot.name)
         steps: list[Step] = [Delete(self.publisher.paths.rollout(t), version)]
         self.publisher.write([*steps, *self._table_step(t, after, observation, "the rollout cannot be read")])
-
-
-def running_rollouts(snapshot: StoreSnapshot) -> dict[str, Rollout]:
-    """Rollouts that go on, by topology id."""
-    return {t: v.message for t, v in snapshot.rollouts.items() if v.message is not None and v.message.running}
-
-
-def _astray(m: Rollout, situation: Situation) -> bool:
-    """Whether executors may not be where a rollout leads: a setting was made after it began."""
-    t = m.topology_id
-    own = [x for x in situation.model.topologies if x.id == t]
-    alone = msgspec.structs.replace(situation.model, topologies=own, traffic=[])
-    return bool(misplaced(with_plans(alone, {t: as_placement(t, m.target)})).get(t))
 
 
 def _with_cpu(model: Model, cpu_mhz: Mapping[int, int]) -> Model:

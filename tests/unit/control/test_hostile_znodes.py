@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 
 import pytest
 
@@ -56,16 +57,20 @@ def test_a_rollout_and_a_table_that_somebody_broke_stop_no_other_rollout() -> No
     assert world.rollout(other) is None
 
 
+def flood(world: World, folder: Callable[[str], str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fill a folder with more znodes than are read."""
+    monkeypatch.setattr(listing, "MAX_CHILDREN", FEW)
+    for n in range(FEW + 1):
+        world.zookeeper.put(folder(f"nobody-{n}-1-1"), b"")
+
+
 @pytest.mark.parametrize("folder", ["plan", "status", "mode", "pause", "hold", "pin"])
 def test_a_folder_with_more_children_than_a_packet_holds_is_named_and_stops_nobody(
     folder: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(listing, "MAX_CHILDREN", FEW)
     world, good, _ = two_topologies()
     world.tell(20)
-    path = getattr(world.paths, folder)
-    for n in range(FEW + 1):
-        world.zookeeper.put(path(f"nobody-{n}"), b"")
+    flood(world, getattr(world.paths, folder), monkeypatch)
     world.wanted = {good: BETTER}
     world.tell(60)
     assert world.slots(good) == BETTER
@@ -75,11 +80,9 @@ def test_a_folder_with_more_children_than_a_packet_holds_is_named_and_stops_nobo
 def test_topologies_that_ran_before_somebody_filled_their_folder_are_looked_after(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(listing, "MAX_CHILDREN", FEW)
     world, good, _ = two_topologies()
     world.tell(20)
-    for n in range(FEW + 1):
-        world.zookeeper.put(world.paths.topology(f"nobody-{n}-1-1"), b"")
+    flood(world, world.paths.topology, monkeypatch)
     world.wanted = {good: BETTER}
     world.tell(60)
     assert world.slots(good) == BETTER
@@ -90,11 +93,9 @@ def test_topologies_that_ran_before_somebody_filled_their_folder_are_looked_afte
 def test_a_new_leader_that_cannot_read_what_is_forbidden_moves_nothing(
     folder: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(listing, "MAX_CHILDREN", FEW)
     world, good, _ = two_topologies()
     before = world.slots(good)
-    for n in range(FEW + 1):
-        world.zookeeper.put(getattr(world.paths, folder)(f"nobody-{n}"), b"")
+    flood(world, getattr(world.paths, folder), monkeypatch)
     world.new_leader()
     world.wanted = {good: BETTER}
     world.tell(60)

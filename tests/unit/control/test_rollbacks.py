@@ -28,7 +28,7 @@ def worse() -> tuple[World, str, RollbackProposer]:
     w.wanted = {t: NEAR}
     w.tell(30)
     assert w.moves(t).former
-    return w, t, RollbackProposer(w.cycle.move_tracker, w.cycle.rollout_runner)
+    return w, t, RollbackProposer(w.cycle.move_tracker)
 
 
 def going_back(w: World, t: str) -> Situation:

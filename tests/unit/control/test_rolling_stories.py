@@ -204,6 +204,15 @@ def test_a_rollback_goes_back_before_the_whole_not_to_a_step_of_it() -> None:
         operate.rollback(operator(w), t, 1)  # one plan was ever published; its steps are none
 
 
+def rolled_back(w: World, t: str) -> None:
+    """It runs where all ran before, by a rollout, and every task gets tuples."""
+    m = w.rollout(t)
+    assert m is not None
+    assert (m.entry.reason, m.outcome) == ("ROLLBACK", "DONE")
+    assert nodes(w.slots(t)) == nodes(HALF)
+    assert all_active(w, t)
+
+
 def test_a_rollback_in_the_middle_ends_it_and_its_tasks_get_tuples() -> None:
     """It begins a rollout of its own, back to where all ran."""
     w, t = world(wanted=HALF)
@@ -213,11 +222,7 @@ def test_a_rollback_in_the_middle_ends_it_and_its_tasks_get_tuples() -> None:
     w.wanted = {}
     operate.rollback(operator(w), t, 1)
     w.tell(200)
-    m = w.rollout(t)
-    assert m is not None
-    assert (m.entry.reason, m.outcome) == ("ROLLBACK", "DONE")
-    assert nodes(w.slots(t)) == nodes(HALF)
-    assert all_active(w, t)
+    rolled_back(w, t)
 
 
 def test_a_rollback_waits_until_tasks_whose_keyed_state_is_on_its_way_are_back() -> None:
@@ -250,11 +255,7 @@ def test_a_rollback_waits_until_tasks_whose_keyed_state_is_on_its_way_are_back()
     assert waiting is not None
     assert waiting.since_ms == since_ms, "nothing begins anew with every cycle"
     w.tell(400)
-    m = w.rollout(t)
-    assert m is not None
-    assert (m.entry.reason, m.outcome) == ("ROLLBACK", "DONE")
-    assert nodes(w.slots(t)) == nodes(HALF)
-    assert all_active(w, t)
+    rolled_back(w, t)
     assert w.zookeeper.read([w.paths.request(t)]) == [None]
 
 

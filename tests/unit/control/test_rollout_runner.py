@@ -1,4 +1,4 @@
-"""What the cycle asks of rollouts: topologies that wait for theirs, and those that rest after one that ended early."""
+"""Rollouts beside the cycle: who waits for theirs or rests after it, and what ends one or lets it go on."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 
 from doubles.world import Slots, World
 from stormpilot import operate
+from stormpilot.control.rollout_gates import resting, waiting_for_rollouts
 from stormpilot.control.situation import Situation
 from stormpilot.decide.reasons import Decision, Reason
 from stormpilot.messages.core import ModeSetting, encode
@@ -31,7 +32,7 @@ def rolling() -> tuple[World, str]:
 
 
 def proposed(w: World, situation: Situation) -> dict[str, Decision]:
-    verdict = w.cycle.rollout_runner.propose(situation)
+    verdict = waiting_for_rollouts(situation)
     return {} if verdict is None else dict(verdict.decisions)
 
 
@@ -91,14 +92,14 @@ def test_a_topology_rests_after_a_rollout_that_ended_early(
     w, t = rolling
     ended = msgspec.structs.replace(w.rollout(t), phase="ended", outcome=outcome, since_ms=w.now_ms)
     w.zookeeper.put(w.paths.rollout(t), encode(ended))
-    runner, situation = w.cycle.rollout_runner, w.situation()
+    situation = w.situation()
     state = situation.topologies[t]
-    decision = runner.resting(state, situation)
+    decision = resting(state, situation)
     assert (None if decision is None else decision.reason) == reason
-    assert runner.resting(replace(state, asked=True), situation) is None, "an operator need not wait"
+    assert resting(replace(state, asked=True), situation) is None, "an operator need not wait"
     w.now_ms += 24 * 3_600_000
     situation = w.situation()
-    assert runner.resting(situation.topologies[t], situation) is None
+    assert resting(situation.topologies[t], situation) is None
 
 
 def test_an_approved_rollout_goes_on_in_mode_advise_and_another_one_does_not(rolling: tuple[World, str]) -> None:

@@ -8,14 +8,11 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from doubles.rolling import AFTER, BEFORE, CONFIG, WORK, Rolling, begun, worker
+from doubles.rolling import AFTER, BEFORE, CONFIG, WORK, Rolling, begun, handing_over, worker
 from stormpilot.messages.core import Worker
-from stormpilot.messages.handover import Handover
 from stormpilot.messages.rollouts import Rollout, RolloutStepPart, workers_of
-from stormpilot.messages.routes import Routes, first_route, take_up
-from stormpilot.operate.rollouts import view
+from stormpilot.messages.routes import take_up
 from stormpilot.rollout.facts import placement
-from stormpilot.rollout.routing import put_aside, with_back
 from stormpilot.rollout.state_machine import Next, next_of
 
 LOOKS = 60
@@ -32,23 +29,8 @@ def duration() -> int:
     return whole().now_s
 
 
-def looks(r: Rolling, n: int) -> None:
-    for _ in range(n):
-        if r.rollout.running:
-            r.look()
-
-
-def everybody_gets_tuples(r: Rolling) -> None:
-    """What holds at the end of every story."""
-    assert not r.rollout.running
-    assert r.active() == frozenset(WORK)
-    if r.routes is not None:
-        route = r.routes.of("work")
-        assert route is None or set(route.partitions) == set(WORK)
-
-
 def as_planned(r: Rolling) -> None:
-    everybody_gets_tuples(r)
+    r.everybody_gets_tuples()
     assert r.rollout.outcome == "DONE"
     assert workers_of(r.workers) == workers_of(AFTER)
     assert workers_of(r.plan_workers) == workers_of(AFTER)
@@ -131,7 +113,7 @@ def test_connections_get_their_time_once_places_are_known_however_late_that_is(r
 @pytest.mark.parametrize("at", range(1, LOOKS))
 def test_another_leader_goes_on_wherever_the_first_one_ended(at: int) -> None:
     r = Rolling()
-    looks(r, at)
+    r.looks(at)
     r.new_leader()
     r.until_ended()
     as_planned(r)
@@ -159,14 +141,17 @@ def test_a_leader_that_ends_just_before_a_write_leaves_what_the_next_one_does_an
     as_planned(r)
 
 
+@pytest.mark.parametrize("rolling", [Rolling, handing_over])
 @pytest.mark.parametrize("at", range(LOOKS))
-def test_abort_gives_all_tuples_back_and_leaves_the_placement_as_it_then_is(at: int) -> None:
-    r = Rolling()
-    looks(r, at)
+def test_abort_gives_all_tuples_back_and_leaves_the_placement_as_it_then_is(
+    at: int, rolling: Callable[[], Rolling]
+) -> None:
+    r = rolling()
+    r.looks(at)
     over = not r.rollout.running
     r.rollout = r.rollout if over else msgspec.structs.replace(r.rollout, abort_by="ops")
     r.until_ended()
-    everybody_gets_tuples(r)
+    r.everybody_gets_tuples()
     assert r.rollout.outcome in ({"DONE"} if over else {"ABORTED", "DONE"})
     the_plan_is_what_runs(r)
 
@@ -174,11 +159,11 @@ def test_abort_gives_all_tuples_back_and_leaves_the_placement_as_it_then_is(at: 
 @pytest.mark.parametrize("at", range(LOOKS))
 def test_pause_lets_a_step_that_moves_come_to_its_end_and_everybody_works_meanwhile(at: int) -> None:
     r = Rolling()
-    looks(r, at)
+    r.looks(at)
     if not r.rollout.running:
         return
     r.rollout = msgspec.structs.replace(r.rollout, paused_by="ops")
-    looks(r, 100)
+    r.looks(100)
     if r.rollout.running:
         assert r.rollout.phase == "ready"
         assert r.active() == frozenset(WORK)
@@ -191,11 +176,11 @@ def test_pause_lets_a_step_that_moves_come_to_its_end_and_everybody_works_meanwh
 def test_a_pause_of_the_topology_holds_the_plug_in_too_and_no_task_waits_for_it(at: int) -> None:
     """The plan of a step that is not applied any more is taken back, and its tasks get tuples meanwhile."""
     r = Rolling()
-    looks(r, at)
+    r.looks(at)
     if not r.rollout.running:
         return
     r.held, r.shim = "paused by an operator", "silent"
-    looks(r, 100)
+    r.looks(100)
     assert r.active() == frozenset(WORK)
     r.held, r.shim = "", ""
     r.until_ended()
@@ -207,25 +192,25 @@ def test_a_pause_of_the_topology_holds_the_plug_in_too_and_no_task_waits_for_it(
 def test_a_supervisor_that_is_lost_ends_it_and_everybody_gets_tuples(at: int, node: str) -> None:
     """What ran there is placed by the plug-in; what restarts then gets tuples that wait for it, as after every loss."""
     r = Rolling()
-    looks(r, at)
+    r.looks(at)
     if not r.rollout.running:
         return
     r.checked = False
     r.lose(node)
     r.until_ended()
-    everybody_gets_tuples(r)
+    r.everybody_gets_tuples()
     assert r.rollout.outcome in ("DISTURBED", "DONE")
 
 
 @pytest.mark.parametrize("at", range(1, LOOKS))
 def test_another_plan_ends_it(at: int) -> None:
     r = Rolling()
-    looks(r, at)
+    r.looks(at)
     if not r.rollout.running:
         return
     r.publish("p-9", r.workers)
     r.until_ended()
-    everybody_gets_tuples(r)
+    r.everybody_gets_tuples()
     assert r.rollout.outcome in ("OVERTAKEN", "DONE")
     assert r.plan_id == "p-9"
 
@@ -233,12 +218,12 @@ def test_another_plan_ends_it(at: int) -> None:
 @pytest.mark.parametrize("at", range(1, LOOKS))
 def test_a_table_that_somebody_takes_away_ends_it_or_is_made_anew(at: int) -> None:
     r = Rolling()
-    looks(r, at)
+    r.looks(at)
     draining = r.rollout.phase == "draining"
     r.checked = False  # who takes it away sends tuples to tasks that restart
     r.routes = None
     r.until_ended()
-    everybody_gets_tuples(r)
+    r.everybody_gets_tuples()
     assert r.rollout.outcome == ("INTERFERED" if draining else "DONE")
 
 
@@ -250,7 +235,7 @@ def test_a_task_that_somebody_brings_back_while_it_drains_ends_it() -> None:
     (route,) = r.routes.components
     r.routes = r.routes.with_route(take_up(route, WORK, 2, r.now_s * 1000))
     r.until_ended()
-    everybody_gets_tuples(r)
+    r.everybody_gets_tuples()
     assert r.rollout.outcome == "INTERFERED"
     assert "task 2" in r.rollout.text
 
@@ -258,7 +243,7 @@ def test_a_task_that_somebody_brings_back_while_it_drains_ends_it() -> None:
 def test_tasks_that_never_come_back_get_their_tuples_after_a_while_and_nothing_more_is_moved() -> None:
     r = Rolling(never_start={3}, checked=False)
     r.until_ended()
-    everybody_gets_tuples(r)
+    r.everybody_gets_tuples()
     assert (r.rollout.outcome, r.rollout.step) == ("TOO_LATE", 0)
     assert "tasks 3 did not report" in r.rollout.text
     the_plan_is_what_runs(r)
@@ -267,7 +252,7 @@ def test_tasks_that_never_come_back_get_their_tuples_after_a_while_and_nothing_m
 def test_a_plan_that_is_refused_ends_it_before_anything_restarts() -> None:
     r = Rolling(shim="rejected")
     r.until_ended()
-    everybody_gets_tuples(r)
+    r.everybody_gets_tuples()
     assert r.rollout.outcome == "REJECTED"
     assert workers_of(r.workers) == workers_of(BEFORE)
 
@@ -275,7 +260,7 @@ def test_a_plan_that_is_refused_ends_it_before_anything_restarts() -> None:
 def test_a_plug_in_that_does_not_answer_is_not_waited_for_and_finds_what_runs_as_the_plan() -> None:
     r = Rolling(shim="silent")
     r.until_ended()
-    everybody_gets_tuples(r)
+    r.everybody_gets_tuples()
     assert r.rollout.outcome == "TOO_LATE"
     r.shim = ""
     the_plan_is_what_runs(r)
@@ -284,17 +269,17 @@ def test_a_plug_in_that_does_not_answer_is_not_waited_for_and_finds_what_runs_as
 
 def test_a_step_waits_for_spare_capacity_and_says_so_and_gives_up_in_the_end() -> None:
     r = Rolling(lacking="b would be used with 900 MHz of 800 MHz")
-    looks(r, 20)
+    r.looks(20)
     assert r.rollout.text == "no spare capacity: b would be used with 900 MHz of 800 MHz"
     assert r.active() == frozenset(WORK)
     waiting = len(r.written)
     r.lacking = "b would be used with 901 MHz of 800 MHz"
-    looks(r, 3)
+    r.looks(3)
     assert len(r.written) == waiting  # another number is not written every second
     r.until_ended()
     assert r.rollout.outcome == "GAVE_UP"
     r = Rolling(lacking="full")
-    looks(r, 20)
+    r.looks(20)
     r.lacking = ""
     r.until_ended()
     as_planned(r)
@@ -303,11 +288,11 @@ def test_a_step_waits_for_spare_capacity_and_says_so_and_gives_up_in_the_end() -
 def test_executors_that_are_others_now_end_it() -> None:
     """`storm rebalance` in the middle: the plug-in sets the plan aside."""
     r = Rolling()
-    looks(r, 8)
+    r.looks(8)
     r.checked = False
     r.say("fallback", "EXECUTORS_CHANGED")
     r.until_ended()
-    everybody_gets_tuples(r)
+    r.everybody_gets_tuples()
     assert r.rollout.outcome == "DISTURBED"
 
 
@@ -332,101 +317,6 @@ def test_ports_that_something_used_just_now_are_left_alone_where_others_are_free
     r.rollout = msgspec.structs.replace(r.rollout, steps=[staying])
     assert ports(6700, 6701) == [("a", 6700), ("b", 6701), ("c", 6700)]
     assert ports(6700) == [("a", 6700), ("b", 6700), ("c", 6700)]
-
-
-THREE_AWAY = [RolloutStepPart(workers=[worker("c", 6701, 2, 3, 4)], away=[2, 3, 4])]
-"""A step that leaves one of four tasks."""
-
-
-def handing_over(**changes: object) -> Rolling:
-    """Tasks 2, 3 and 4 move, 5 keeps their keys and the state of these meanwhile."""
-    plan = msgspec.structs.replace(
-        begun().entry.plan, workers=[BEFORE[0], *THREE_AWAY[0].workers, worker("c", 6700, 5)]
-    )
-    entry = msgspec.structs.replace(begun().entry, plan=plan)
-    return Rolling(
-        rollout=msgspec.structs.replace(begun(), entry=entry, steps=THREE_AWAY),
-        workers=[BEFORE[0], worker("b", 6700, 2, 3, 4), worker("c", 6700, 5)],
-        hands_over=True,
-        **changes,  # type: ignore[arg-type]
-    )
-
-
-def test_most_tasks_of_a_component_with_keyed_state_come_back_together() -> None:
-    r = handing_over()
-    r.until_ended()
-    everybody_gets_tuples(r)
-    assert r.rollout.outcome == "DONE"
-    assert r.routes is not None
-    (route,) = r.routes.components
-    assert {route.partitions.count(t) for t in WORK} == {64}
-
-
-@pytest.mark.parametrize("at", range(LOOKS))
-def test_an_abort_gives_most_tasks_back_with_their_state_wherever_it_is(at: int) -> None:
-    r = handing_over()
-    looks(r, at)
-    over = not r.rollout.running
-    r.rollout = r.rollout if over else msgspec.structs.replace(r.rollout, abort_by="ops")
-    r.until_ended()
-    everybody_gets_tuples(r)
-    assert r.rollout.outcome in ("DONE", "ABORTED")
-
-
-def test_tasks_whose_tuples_cannot_be_given_back_stay_named_until_they_can_however_late() -> None:
-    """No task answers, so state is given up after a minute; that is later than `start_timeout_s`."""
-    r = handing_over(answers=False)
-    while r.rollout.phase != "draining":
-        r.look()
-    r.rollout = msgspec.structs.replace(r.rollout, abort_by="ops")
-    looks(r, 2)
-    since_s = r.now_s
-    written = len(r.written)
-    looks(r, int(CONFIG.start_timeout_s) + 10)
-    m = r.rollout
-    assert (m.phase, m.outcome, m.back) == ("returning", "ABORTED", [2, 3, 4])
-    assert m.text.startswith("by ops; its tasks get no tuples yet: work: the state of its keys is still on its way")
-    shown = view(m, "words", r.now_s * 1000)
-    assert (shown.away, shown.text) == ([2, 3, 4], m.text)
-    assert m.text in m.sentence(r.now_s * 1000)
-    assert len(r.written) - written < 10, "nothing is written anew at every look"
-    r.until_ended()
-    everybody_gets_tuples(r)
-    assert (r.rollout.outcome, r.rollout.text) == ("ABORTED", "by ops")
-    assert r.now_s - since_s > CONFIG.start_timeout_s
-
-
-def test_a_step_that_moves_and_cannot_give_tuples_back_in_time_gives_them_back_later() -> None:
-    """A task gets tuples of partitions that it gave away, and their state follows, again and again."""
-    r = handing_over()
-    while r.rollout.phase != "moving":
-        r.look()
-    assert r.routes is not None
-    (route,) = r.routes.components
-    held = Handover(partitions=list(range(256)), from_=2, to=5, begun_ms=1, since_ms=10**6)
-    r.routes = r.routes.with_route(msgspec.structs.replace(route, handovers=[held]))
-    looks(r, 100)
-    assert (r.rollout.phase, r.rollout.outcome, r.rollout.back) == ("returning", "TOO_LATE", [2, 3, 4])
-    assert not {2, 3, 4} & r.active()
-    r.routes = r.routes.with_route(msgspec.structs.replace(r.routes.components[0], handovers=[]))
-    r.until_ended()
-    everybody_gets_tuples(r)
-
-
-def test_several_tasks_that_stand_in_begin_together() -> None:
-    """Only 2 gets tuples; 3, 4 and 5 stand by, and are to get them while it moves."""
-    r = handing_over()
-    step = RolloutStepPart(workers=[worker("c", 6701, 2)], away=[2], stand_ins=[3, 4, 5])
-    m = msgspec.structs.replace(r.rollout, steps=[step])
-    route = first_route("work", WORK, 3, keyed=True, hands_over=True)
-    facts = replace(r.facts(), routes=Routes(topology_id=m.topology_id, components=[route]))
-    table = put_aside(m, facts)
-    assert table is not None
-    assert table.components[0].active == [3, 4, 5]
-    arrived = table.with_route(msgspec.structs.replace(table.components[0], handovers=[], draining=[]))
-    back = with_back(m, replace(facts, routes=arrived), [2])
-    assert back is not None
-    assert (back.components[0].active, set(back.components[0].partitions)) == ([2], {2})
 
 
 @pytest.mark.parametrize("change", [lambda m: m, lambda m: msgspec.structs.replace(m, paused_by="ops")])

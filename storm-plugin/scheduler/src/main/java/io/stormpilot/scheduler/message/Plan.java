@@ -39,6 +39,21 @@ public record Plan(
     return planId + "/" + checksum;
   }
 
+  /** The plan with this room. */
+  public Plan with(PlanRoom newRoom) {
+    return new Plan(
+        planId,
+        planSet,
+        topologyId,
+        epoch,
+        createdAtMs,
+        members,
+        workers,
+        executors,
+        newRoom,
+        checksum);
+  }
+
   /**
    * SHA-256 (hex) of the placement; the lines are those of {@code plan_checksum} in {@code
    * controller/stormpilot/messages/}.

@@ -106,25 +106,12 @@ final class PlanMemory {
     Map<String, Supervisor> own = supervisors(entry);
     for (PlanEntry other : others) {
       if (supervisors(other).equals(own)) {
-        return new PlanEntry(
-            entry.planId(), entry.planSet(), with(supervisors(other), entry.plan()), null);
+        PlanRoom room = entry.plan().room();
+        PlanRoom shared = new PlanRoom(room.takes(), supervisors(other), room.cpuReserved());
+        return new PlanEntry(entry.planId(), entry.planSet(), entry.plan().with(shared), null);
       }
     }
     return entry;
-  }
-
-  private static Plan with(Map<String, Supervisor> supervisors, Plan plan) {
-    return new Plan(
-        plan.planId(),
-        plan.planSet(),
-        plan.topologyId(),
-        plan.epoch(),
-        plan.createdAtMs(),
-        plan.members(),
-        plan.workers(),
-        plan.executors(),
-        new PlanRoom(plan.room().takes(), supervisors, plan.room().cpuReserved()),
-        plan.checksum());
   }
 
   private static Map<String, Supervisor> supervisors(PlanEntry entry) {

@@ -83,19 +83,4 @@ public final class Notation {
         PlanRoom.NONE,
         checksum);
   }
-
-  /** The plan with what it says of CPU and memory. */
-  public static Plan with(Plan plan, PlanRoom room) {
-    return new Plan(
-        plan.planId(),
-        plan.planSet(),
-        plan.topologyId(),
-        plan.epoch(),
-        plan.createdAtMs(),
-        plan.members(),
-        plan.workers(),
-        plan.executors(),
-        room,
-        plan.checksum());
-  }
 }

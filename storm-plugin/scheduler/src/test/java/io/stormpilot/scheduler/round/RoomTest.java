@@ -34,7 +34,7 @@ class RoomTest {
     Story story = new Story(2, 2).supervisor("sup-2", 4).supervisor("sup-3", 2);
     String[] workers = {"sup-0:6700=1-2", "sup-1:6700=3-6"};
     story.topology("t", 2, 6).running("t", "sup-0:6700", "1-2").running("t", "sup-1:6700", "3-6");
-    story.publish(Notation.with(story.plan("t", "p-1", workers), room));
+    story.publish(story.plan("t", "p-1", workers).with(room));
     story.round();
     assertEquals("applied/OK", story.state("t"));
     story.removeSupervisor("sup-1");
@@ -96,13 +96,13 @@ class RoomTest {
     story.topology("t", 2, 6).running("t", "sup-0:6700", "1-2").running("t", "sup-1:6700", "3-6");
     story.topology("u", 1, 4).running("u", "sup-2:6703", "1-4");
     String[] workers = {"sup-0:6700=1-2", "sup-1:6700=3-6"};
-    story.publish(Notation.with(story.plan("t", "p-1", workers), room("1-6", 100, 0)));
+    story.publish(story.plan("t", "p-1", workers).with(room("1-6", 100, 0)));
     story.round();
     Map<String, Supervisor> before = new HashMap<>(supervisors);
     supervisors.put("sup-2", new Supervisor(new Amount(650, 0), new Amount(650, 0)));
     PlanRoom newer = new PlanRoom(room("1-4", 100, 0).takes(), Map.copyOf(supervisors), false);
     supervisors.putAll(before);
-    story.publish(Notation.with(story.plan("u", "p-2", "sup-2:6703=1-4"), newer));
+    story.publish(story.plan("u", "p-2", "sup-2:6703=1-4").with(newer));
     story.removeSupervisor("sup-1");
     story.loseExecutorsOn("sup-1");
     story.round();
@@ -120,7 +120,7 @@ class RoomTest {
     has("sup-1", new Amount(10, 10), new Amount(10, 10));
     Story story = Story.twoWorkers();
     String[] workers = {"sup-0:6700=1-2", "sup-1:6700=3-4"};
-    story.publish(Notation.with(story.plan("t", "p-1", workers), room("1-4", 100, 100)));
+    story.publish(story.plan("t", "p-1", workers).with(room("1-4", 100, 100)));
     story.round();
     story.loseWorker("sup-0:6700");
 
@@ -137,7 +137,7 @@ class RoomTest {
       has("sup-0", new Amount(1_000, 0), NOTHING);
       PlanRoom room = new PlanRoom(room("1-4", 1, 0).takes(), supervisors, reserved);
       String[] workers = {"sup-0:6700=1-2", "sup-1:6700=3-4"};
-      story.publish(Notation.with(story.plan("t", "p-1", workers), room));
+      story.publish(story.plan("t", "p-1", workers).with(room));
       story.round();
       story.removeSupervisor("sup-1");
       story.removeSupervisor("sup-2");

@@ -339,13 +339,7 @@ public final class Story {
         .findFirst()
         .orElseThrow(
             () ->
-                new AssertionError(
-                    "no worker of "
-                        + topology
-                        + " has exactly "
-                        + tasks
-                        + ": "
-                        + placement(topology)));
+                new AssertionError(topology + ": none has " + tasks + ": " + placement(topology)));
   }
 
   /** Every executor of every topology is in exactly one slot, and no slot has two topologies. */

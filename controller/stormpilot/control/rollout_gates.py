@@ -1,0 +1,73 @@
+"""Gates of rollouts: topologies wait for theirs, and rest after one that ended early."""
+
+from __future__ import annotations
+
+import msgspec
+
+from stormpilot.control.reservations import as_placement
+from stormpilot.control.situation import Situation
+from stormpilot.decide.admit import TopologyState
+from stormpilot.decide.judge import Verdict
+from stormpilot.decide.reasons import Decision, Reason, skip
+from stormpilot.messages.rollouts import Rollout
+from stormpilot.model.constraints import misplaced
+from stormpilot.model.subset import with_plans
+from stormpilot.observe.reader import StoreSnapshot
+
+
+def running_rollouts(snapshot: StoreSnapshot) -> dict[str, Rollout]:
+    """Rollouts that go on, by topology id."""
+    return {t: v.message for t, v in snapshot.rollouts.items() if v.message is not None and v.message.running}
+
+
+def waiting_for_rollouts(situation: Situation) -> Verdict | None:
+    """Topologies that stay as they are while their rollout goes on; repairs and drains go before."""
+    found = {}
+    for t, m in running_rollouts(situation.snapshot).items():
+        state = situation.undecided.get(t)
+        if state is None or state.degraded or astray(m, situation):
+            continue
+        text = m.sentence(situation.now_ms)
+        found[t] = skip(t, Reason.ROLLOUT_IN_PROGRESS, text, value=m.step + 1, threshold=len(m.steps))
+    return Verdict.without_plan(found, situation.memory) if found else None
+
+
+def astray(m: Rollout, situation: Situation) -> str:
+    """Why executors may not be where a rollout leads, by a setting that was made after it began; empty: they may."""
+    t = m.topology_id
+    own = [x for x in situation.model.topologies if x.id == t]
+    alone = msgspec.structs.replace(situation.model, topologies=own, traffic=[])
+    wrong = misplaced(with_plans(alone, {t: as_placement(t, m.target)})).get(t)
+    return "its target is drained, excluded or off its site" if wrong else ""
+
+
+def aborted(topology_id: str, situation: Situation) -> Rollout | None:
+    """The rollout of a topology that an operator ended, as long as that holds; None: there is none."""
+    m = _ended_early(topology_id, situation)
+    return m if m is not None and m.outcome == "ABORTED" and situation.now_ms < _until_ms(m, situation) else None
+
+
+def resting(state: TopologyState, situation: Situation) -> Decision | None:
+    """A topology whose rollout ended before its last step is left alone for a while; None: it may be moved.
+
+    As long as after `discard` where an operator ended it, else as long as after a plan.
+    """
+    t = state.topology.id
+    m = _ended_early(t, situation)
+    if m is None or situation.now_ms >= _until_ms(m, situation) or state.degraded or state.rebalanced or state.asked:
+        return None
+    text = f"the rollout ended early: {m.sentence(situation.now_ms)}"
+    reason = Reason.OPERATOR_HOLD if m.outcome == "ABORTED" else Reason.COOL_DOWN
+    return skip(t, reason, text, until_ms=_until_ms(m, situation))
+
+
+def _ended_early(topology_id: str, situation: Situation) -> Rollout | None:
+    kept = situation.snapshot.rollouts.get(topology_id)
+    m = None if kept is None else kept.message
+    return None if m is None or m.running or m.outcome in ("DONE", "OVERTAKEN") else m
+
+
+def _until_ms(m: Rollout, situation: Situation) -> int:
+    """End of the rest after a rollout that ended early."""
+    decide = situation.config.decide
+    return m.since_ms + int((decide.discard_hold_s if m.outcome == "ABORTED" else decide.cool_down_s) * 1000)

@@ -1,0 +1,80 @@
+"""Rollouts of components that hand their keyed state over: tasks come back together, and are named until they do."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import msgspec
+
+from doubles.rolling import CONFIG, WORK, handing_over, worker
+from stormpilot.messages.handover import Handover
+from stormpilot.messages.rollouts import RolloutStepPart
+from stormpilot.messages.routes import Routes, first_route
+from stormpilot.operate.rollouts import view
+from stormpilot.rollout.routing import put_aside, with_back
+
+
+def test_most_tasks_of_a_component_with_keyed_state_come_back_together() -> None:
+    r = handing_over()
+    r.until_ended()
+    r.everybody_gets_tuples()
+    assert r.rollout.outcome == "DONE"
+    assert r.routes is not None
+    (route,) = r.routes.components
+    assert {route.partitions.count(t) for t in WORK} == {64}
+
+
+def test_tasks_whose_tuples_cannot_be_given_back_stay_named_until_they_can_however_late() -> None:
+    """No task answers, so state is given up after a minute; that is later than `start_timeout_s`."""
+    r = handing_over(answers=False)
+    while r.rollout.phase != "draining":
+        r.look()
+    r.rollout = msgspec.structs.replace(r.rollout, abort_by="ops")
+    r.looks(2)
+    since_s = r.now_s
+    written = len(r.written)
+    r.looks(int(CONFIG.start_timeout_s) + 10)
+    m = r.rollout
+    assert (m.phase, m.outcome, m.back) == ("returning", "ABORTED", [2, 3, 4])
+    assert m.text.startswith("by ops; its tasks get no tuples yet: work: the state of its keys is still on its way")
+    shown = view(m, "words", r.now_s * 1000)
+    assert (shown.away, shown.text) == ([2, 3, 4], m.text)
+    assert m.text in m.sentence(r.now_s * 1000)
+    assert len(r.written) - written < 10, "nothing is written anew at every look"
+    r.until_ended()
+    r.everybody_gets_tuples()
+    assert (r.rollout.outcome, r.rollout.text) == ("ABORTED", "by ops")
+    assert r.now_s - since_s > CONFIG.start_timeout_s
+
+
+def test_a_step_that_moves_and_cannot_give_tuples_back_in_time_gives_them_back_later() -> None:
+    """A task gets tuples of partitions that it gave away, and their state follows, again and again."""
+    r = handing_over()
+    while r.rollout.phase != "moving":
+        r.look()
+    assert r.routes is not None
+    (route,) = r.routes.components
+    held = Handover(partitions=list(range(256)), from_=2, to=5, begun_ms=1, since_ms=10**6)
+    r.routes = r.routes.with_route(msgspec.structs.replace(route, handovers=[held]))
+    r.looks(100)
+    assert (r.rollout.phase, r.rollout.outcome, r.rollout.back) == ("returning", "TOO_LATE", [2, 3, 4])
+    assert not {2, 3, 4} & r.active()
+    r.routes = r.routes.with_route(msgspec.structs.replace(r.routes.components[0], handovers=[]))
+    r.until_ended()
+    r.everybody_gets_tuples()
+
+
+def test_several_tasks_that_stand_in_begin_together() -> None:
+    """Only 2 gets tuples; 3, 4 and 5 stand by, and are to get them while it moves."""
+    r = handing_over()
+    step = RolloutStepPart(workers=[worker("c", 6701, 2)], away=[2], stand_ins=[3, 4, 5])
+    m = msgspec.structs.replace(r.rollout, steps=[step])
+    route = first_route("work", WORK, 3, keyed=True, hands_over=True)
+    facts = replace(r.facts(), routes=Routes(topology_id=m.topology_id, components=[route]))
+    table = put_aside(m, facts)
+    assert table is not None
+    assert table.components[0].active == [3, 4, 5]
+    arrived = table.with_route(msgspec.structs.replace(table.components[0], handovers=[], draining=[]))
+    back = with_back(m, replace(facts, routes=arrived), [2])
+    assert back is not None
+    assert (back.components[0].active, set(back.components[0].partitions)) == ([2], {2})
