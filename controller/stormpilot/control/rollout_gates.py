@@ -25,14 +25,14 @@ def waiting_for_rollouts(situation: Situation) -> Verdict | None:
     found = {}
     for t, m in running_rollouts(situation.snapshot).items():
         state = situation.undecided.get(t)
-        if state is None or state.degraded or astray(m, situation):
+        if state is None or state.degraded or forbidden_target(m, situation):
             continue
         text = m.sentence(situation.now_ms)
         found[t] = skip(t, Reason.ROLLOUT_IN_PROGRESS, text, value=m.step + 1, threshold=len(m.steps))
     return Verdict.without_plan(found, situation.memory) if found else None
 
 
-def astray(m: Rollout, situation: Situation) -> str:
+def forbidden_target(m: Rollout, situation: Situation) -> str:
     """Why executors may not be where a rollout leads, by a setting that was made after it began; empty: they may."""
     t = m.topology_id
     own = [x for x in situation.model.topologies if x.id == t]

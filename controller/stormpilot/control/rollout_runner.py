@@ -16,7 +16,7 @@ import structlog
 from stormpilot.control.current_config import CurrentConfig
 from stormpilot.control.outbox import Outbox
 from stormpilot.control.reservations import as_placement
-from stormpilot.control.rollout_gates import astray, running_rollouts
+from stormpilot.control.rollout_gates import forbidden_target, running_rollouts
 from stormpilot.control.situation import LostSupervisors, Situation
 from stormpilot.decide.admit import TopologyState, blacked_out, forbidden
 from stormpilot.decide.effect import Promise
@@ -163,7 +163,7 @@ class RolloutRunner:
                     held = self._held(state, running[t], situation.lost)
                     if running[t].phase == "ready" and any(b != t for b in busy):
                         held = held or "a step of another topology"
-                    if self._step(t, running[t], observation, held, astray(running[t], situation)):
+                    if self._step(t, running[t], observation, held, forbidden_target(running[t], situation)):
                         busy.append(t)
                 elif observation.seen.tables[t].message is not None:
                     self._finish_interrupted(t, observation)
@@ -199,11 +199,11 @@ class RolloutRunner:
             return closed.text
         return "" if state.mode == "act" or m.entry.approved_by else f"the mode of this topology is {state.mode}"
 
-    def _step(self, t: str, m: Rollout, observation: Observation, held: str, target_wrong: str) -> bool:
+    def _step(self, t: str, m: Rollout, observation: Observation, held: str, forbidden_target: str) -> bool:
         """One look at a rollout; whether it is in the middle of a step now."""
         watch = self._watch(t, (m.entry.plan.plan_id, m.step, m.phase, m.since_ms))
         facts = self._facts(t, observation, self.observer.newest(t))
-        facts = replace(facts, held=held, astray=target_wrong, idle=watch.idle_tasks())
+        facts = replace(facts, held=held, forbidden_target=forbidden_target, idle=watch.idle_tasks())
         facts = replace(facts, alive=watch.alive(self.observer.newest(t)))
         if m.phase == "ready" and not held and not m.paused_by and not m.abort_by:
             facts = self._with_stage(t, m, facts, observation)

@@ -18,13 +18,13 @@ from stormpilot.messages.routes import Routes
 class Facts:
     """Facts about the topology now.
 
-    `routes` is the table (None: none, or it cannot be read); `plan_id` that of the published plan, `status` what
-    the plug-in says. `idle` are tasks that did nothing between their last two reports, `alive` those that reported
-    since the phase began, `processes` where each task reported from last; `keyed` what tasks wrote that hand state
-    over, by task. `held` says why nothing may be begun (paused, blackout), `astray` why its target may not be any
+    `routes` is the table (None: none, or it cannot be read); `plan_id` that of the published plan, `status` what the
+    plug-in says. `idle` are tasks that did nothing between their last two reports, `alive` those that reported since
+    the phase began, `processes` where each task reported from last; `keyed` what tasks wrote that hand state over, by
+    task. `held` says why nothing may be begun (paused, blackout), `forbidden_target` why its target may not be any
     more. Asked in `ready` alone: `stage` is the present step by what is measured now, None: it cannot be done,
-    `lacking` says why; `replanned_steps` are other steps from here to the same end. `supervisors` are those that
-    are alive.
+    `lacking` says why; `replanned_steps` are other steps from here to the same end. `supervisors` are those that are
+    alive.
     """
 
     now_ms: int
@@ -38,7 +38,7 @@ class Facts:
     processes: Sequence[ProcessPart] = ()
     keyed: Mapping[int, KeyedTask] = field(default_factory=dict)
     held: str = ""
-    astray: str = ""
+    forbidden_target: str = ""
     stage: RolloutStepPart | None = None
     replanned_steps: Sequence[RolloutStepPart] = ()
     lacking: str = ""

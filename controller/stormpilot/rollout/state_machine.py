@@ -75,7 +75,7 @@ def given_back(m: Rollout, facts: Facts, outcome: Outcome, text: str) -> Next:
 def _ready(m: Rollout, facts: Facts, config: RolloutSection) -> Next | None:
     if m.abort_by:
         return _end(m, facts, "ABORTED", f"by {m.abort_by}")
-    if why := _trouble(m, facts) or _missing(m, facts) or _astray(facts):
+    if why := _trouble(m, facts) or _missing(m, facts) or _forbidden(facts):
         return _end(m, facts, *why)
     if facts.held or m.paused_by:
         return _waits(m, facts, f"held: {facts.held}" if facts.held else f"paused: by {m.paused_by}")
@@ -105,7 +105,7 @@ def _ready(m: Rollout, facts: Facts, config: RolloutSection) -> Next | None:
 def _draining(m: Rollout, facts: Facts, config: RolloutSection) -> Next | None:
     if m.abort_by:
         return _all_back(m, facts, "ABORTED", f"by {m.abort_by}")
-    if why := _trouble(m, facts) or _missing(m, facts) or _astray(facts):
+    if why := _trouble(m, facts) or _missing(m, facts) or _forbidden(facts):
         return _begin_return(m, facts, *why)
     if text := touched(m, facts):
         return _all_back(m, facts, "INTERFERED", text)
@@ -171,7 +171,7 @@ def _not_applied(m: Rollout, facts: Facts, config: RolloutSection) -> Next | Non
     for_s = (facts.now_ms - m.since_ms) / 1000
     status = facts.status
     begun = status is not None and status.plan_id == m.standing_plan_id and status.state in ("moving", "applied")
-    if not begun and (why := _astray(facts)) is not None:
+    if not begun and (why := _forbidden(facts)) is not None:
         return replace(_begin_return(m, facts, *why), withdraw=True)
     if not begun and facts.held and for_s > HELD_S:
         after = msgspec.structs.replace(m, phase="ready", since_ms=facts.now_ms, text=f"held: {facts.held}")
@@ -231,9 +231,9 @@ def _missing(m: Rollout, facts: Facts) -> tuple[Outcome, str] | None:
     return ("DISTURBED", f"supervisor {gone[0]} is gone") if gone else None
 
 
-def _astray(facts: Facts) -> tuple[Outcome, str] | None:
+def _forbidden(facts: Facts) -> tuple[Outcome, str] | None:
     """Why executors may not be where it leads: a setting that was made after it began."""
-    return ("DISTURBED", facts.astray) if facts.astray else None
+    return ("DISTURBED", facts.forbidden_target) if facts.forbidden_target else None
 
 
 def _fits(m: Rollout, facts: Facts) -> bool:
