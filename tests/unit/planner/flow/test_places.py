@@ -90,7 +90,7 @@ def test_where_somebody_finds_room_for_the_cpu_of_places_best_does_too(seed: int
 def test_a_search_by_the_clock_leaves_time_to_relieve_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a model with so many executors the clock paces the search: else it would use all that is there."""
     compute(crowded(1), "best", {"iterations": 1}, seed=1, traffic="flow")  # what is compiled once is not of this time
-    ends_s, search = time.process_time() + 2.0, FlowSearch.search
+    ends_s, search = time.process_time() + 1.0, FlowSearch.search
     kept_s: list[float] = []
 
     def watched(self: FlowSearch, layout: Any, rng: Any, tries: int, left_s: Any, *, timed: bool) -> Found:
@@ -110,7 +110,7 @@ def test_a_search_by_the_clock_leaves_time_to_relieve_nodes(monkeypatch: pytest.
     model = msgspec.structs.replace(model, topologies=[t])
     compute(model, "best", {}, seed=1, left_s=lambda: ends_s - time.process_time(), traffic="flow")
     assert kept_s
-    assert min(kept_s) > 0.05
+    assert min(kept_s) > 0.02
 
 
 def test_a_node_that_can_give_nothing_does_not_end_the_relief_of_others() -> None:
