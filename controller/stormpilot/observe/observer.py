@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -35,8 +35,9 @@ LOOKS = 2
 class Observation:
     """One look: what was read, and what we believe (None while there is no cluster snapshot).
 
-    `since_ms` is where the window of each topology begins: `window_s` ago, or when its present placement and routes had
-    settled, or when its traffic changed. `window_ratio` is the part of a whole window that this is.
+    `since_ms` is where the window of each topology begins: `window_s` ago (earlier where a long cycle kept reports from
+    being read), or when its present placement and routes had settled, or when its traffic changed. `window_ratio` is
+    the part of a whole window that this is.
     `changed` are the topologies whose window begins with a change of their traffic.
     `assigned_ms`: since when its executors are assigned as they are, by our clock.
     `reporting` are the tasks that ever reported, `returns` those that started anew since the last plan that is still
@@ -101,6 +102,7 @@ class Observer:
         self._ignored: Counter[str] = Counter()
         self._topology_ids: list[str] = []
         self._load_problems: dict[str, str] = {}
+        self._polls_ms: deque[int] = deque()
         self._hosts: dict[str, HostCapacity] = {}
         self._cpu = CpuLearner()
         self._kept_profiles: tuple[object, int, dict[str, Profile]] | None = None
@@ -120,6 +122,7 @@ class Observer:
     def poll_loads(self, now_ms: int) -> None:
         """Read the load reports of the topologies of the last look, and see whether their traffic changed."""
         reports, self._load_problems = self._reader.read_loads(self._topology_ids)
+        self._polled(now_ms)
         told = self._history.take(reports, now_ms)
         if self._load.change_window_s <= 0:
             return
@@ -165,7 +168,8 @@ class Observer:
         self._assigned = {t: p for t, p in self._assigned.items() if t in seen.topologies}
         self._read_placements = {t: p for t, p in self._read_placements.items() if t in seen.topologies}
         tables = {t: v.message for t, v in seen.tables.items()}
-        since_ms = {t: self._since_ms(s, tables.get(t), now_ms) for t, s in seen.topologies.items()}
+        oldest_ms = self._oldest_ms(now_ms)
+        since_ms = {t: self._since_ms(s, tables.get(t), oldest_ms, now_ms) for t, s in seen.topologies.items()}
         window_ms = self._load.window_s * 1000
         rates = {t: self._history.rates(t, since_ms[t], now_ms) for t in self._topology_ids}
         self._cpu.keep_only(set(self._topology_ids))
@@ -249,7 +253,26 @@ class Observer:
         self._ignored.update(belief.ignored)
         return belief
 
-    def _since_ms(self, snapshot: TopologySnapshot, table: Routes | None, now_ms: int) -> int:
+    def _polled(self, now_ms: int) -> None:
+        self._polls_ms.append(now_ms)
+        while len(self._polls_ms) > 1 and self._polls_ms[1] <= now_ms - self._load.window_s * 1000:
+            self._polls_ms.popleft()
+
+    def _oldest_ms(self, now_ms: int) -> int:
+        """Begin of the window where nothing changed.
+
+        Reports are not read while a cycle plans. Where that took so long that too little of a window would be covered,
+        it begins with the last readings before, as long as the history keeps them.
+        """
+        window_ms = int(self._load.window_s * 1000)
+        spare_ms = int((1 - self._load.min_coverage_ratio) * window_ms)
+        oldest_ms = now_ms - window_ms
+        before_ms, *after_ms = self._polls_ms
+        paused = (after_ms[0] if after_ms else now_ms) - oldest_ms > spare_ms
+        kept = oldest_ms - window_ms <= before_ms - spare_ms <= oldest_ms
+        return before_ms - spare_ms if paused and kept else oldest_ms
+
+    def _since_ms(self, snapshot: TopologySnapshot, table: Routes | None, oldest_ms: int, now_ms: int) -> int:
         """Begin of the window: not while the placement, the routes or the traffic were others, nor while that settled.
 
         A change of the traffic that is longer ago than a window is forgotten.
@@ -271,7 +294,6 @@ class Observer:
         else:
             changed_ms = last[1] if last[0] == placement else now_ms
         self._placements[snapshot.id] = (placement, changed_ms)
-        oldest_ms = now_ms - int(self._load.window_s * 1000)
         settled_ms = changed_ms + int(self._load.settle_s * 1000)
         if settled_ms > now_ms:
             self._change_points.forget(snapshot.id)

@@ -10,7 +10,7 @@ import pytest
 from doubles.wanted import Slots, plan_in
 from doubles.world import World
 from stormpilot.messages.controller_state import ControllerState
-from stormpilot.model.values import Model, Plan
+from stormpilot.model.values import Infeasible, Model, Plan
 from stormpilot.observe.last_good import LastGood
 from stormpilot.observe.load import LoadHistory
 from stormpilot.observe.plausible import read_message
@@ -99,3 +99,24 @@ def test_what_is_kept_from_cycle_to_cycle_changes_no_decision_and_no_status(monk
     monkeypatch.setattr(LastGood, "read", afresh)
     monkeypatch.setattr(LoadHistory, "_begin", lambda *_: None)
     assert story() == kept
+
+
+def test_a_cycle_that_plans_for_long_leaves_the_next_one_enough_to_plan_on() -> None:
+    w = LargeWorld()
+    w.tell(80)
+    as_it_runs = w.planner
+
+    def slow(model: Model) -> Plan | Infeasible:
+        w.pass_time(w.config.load.window_s)
+        return as_it_runs(model)
+
+    w.planner = slow
+    w.traffic = {pair: 2 * tps for pair, tps in w.traffic.items()}
+    for _ in range(6):
+        since = len(w.asked)
+        w.tell(10)
+        if len(w.asked) > since:
+            w.tell(10)
+            assert {d.reason.value for d in w.reports[-1].decisions.values()} == {"NO_BETTER_PLAN"}
+            return
+    raise AssertionError("nothing was planned")
