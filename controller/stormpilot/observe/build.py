@@ -47,7 +47,7 @@ from stormpilot.observe.standby import by_table
 from stormpilot.observe.task_rates import TaskRates
 from stormpilot.observe.users import guarantees
 from stormpilot.observe.waiting import mean_ms, queue_tuples, service_ms
-from stormpilot.observe.worker_cpu import jvm_cores, places_cores, shared_by_law
+from stormpilot.observe.worker_cpu import jvm_cores, places_cores, shared_by_law, within_measured
 
 DEFAULT_MHZ = 1000.0
 """MHz of one core where nothing tells: only ratios between nodes matter then."""
@@ -259,6 +259,8 @@ def _topology(
         bare = Topology(
             id="", name="", workers=1, components=_components(snapshot), executors=executors, assignment=placement
         )
+        if not law.rows and (used := jvm_cores(bare, rates)):
+            law = within_measured(law, places_cores(of_a_core, bare, edges, live), used, bare)
         if not all(r.in_jvm for r in rates.values()):
             around |= {s: around[s] + cores for s, cores in places_cores(of_a_core, bare, edges, live).items()}
             around |= _around(around, bare, rates, tuples_tps)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from stormpilot.model.values import Assigned, Component, Edge, Executor, Topology
+from stormpilot.model.values import Assigned, Component, CpuLaw, Edge, Executor, Topology
 from stormpilot.observe.task_rates import TaskRates
-from stormpilot.observe.worker_cpu import jvm_cores, rows_of, shared_by_law
+from stormpilot.observe.worker_cpu import MOST_BY_PLACE, jvm_cores, rows_of, shared_by_law, within_measured
 
 A, B = ("a", 6700), ("b", 6700)
 COMPONENTS = {1: "source", 2: "bolt", 3: "bolt", 4: "__acker"}
@@ -104,3 +104,12 @@ def test_shared_cpu_without_tuples_goes_to_all_alike() -> None:
     assert shared_by_law({1: 0.06, 2: 0.0}, {1: 0.0, 2: 0.0}, {1: 0.0, 2: 0.0}, [1, 2]) == pytest.approx(
         {1: 0.03, 2: 0.03}
     )
+
+
+def test_a_law_of_which_nothing_was_learned_explains_no_more_than_workers_use() -> None:
+    law, topology = CpuLaw(worker_mhz=100.0, far_mhz=0.2, awake_s=0.01), placed({1: A, 2: A, 3: B})
+    by_law = {1: 0.5, 2: 0.3, 3: 7.0}
+    scaled = within_measured(law, by_law, {A: 0.4}, topology)
+    ratio = MOST_BY_PLACE * 0.4 / 0.8
+    assert (scaled.worker_mhz, scaled.far_mhz, scaled.awake_s) == pytest.approx((100 * ratio, 0.2 * ratio, 0.01))
+    assert within_measured(law, by_law, {A: 2.0}, topology) is law
