@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -36,7 +37,7 @@ def section(found: dict[str, Any]) -> list[str]:
             figures = [f"{min(w['throughput_tps'] for w in t['windows']):,.0f}"]
             figures += [", ".join(f"{w['mean_ms']:.1f}" for w in t["windows"])]
         who = WHO.get(t["who"], f"`{t['who']}`")
-        held = "yes" if t["holds"] else f"no: {t['why']}"
+        held = "yes" if t["holds"] else f"no: {_short(t['why'])}"
         lines.append([str(t["repetition"]), who, str(t["nodes"]), *figures, held, f"{t['load_average']:g}"])
     return [
         "## Fewest nodes that hold a rate",
@@ -49,4 +50,33 @@ def section(found: dict[str, Any]) -> list[str]:
             f"not grow by more than {fewest.GROWTH - 1:.0%}; the first number of nodes that does ends the search."
         ),
         table(["repetition", "placement", "nodes", "least tuples/s", "mean ms by window", "holds", "load"], lines),
+        *_why(found["trials"]),
+    ]
+
+
+def _short(why: str) -> str:
+    """A refusal of Storm's without the topology's name, and with whole numbers."""
+    return re.sub(r"(\d+)\.\d+", r"\1", why.split(": ", 1)[-1] if "Not enough resources" in why else why)
+
+
+def _why(trials: Sequence[dict[str, Any]]) -> list[str]:
+    """Why Storm's default, which asks nobody for CPU, may hold the rate where the others find no room."""
+    held = {t["nodes"] for t in trials if t["who"] == "default" and t["holds"]}
+    refused = {t["nodes"] for t in trials if t["who"] == "best" and t["why"] and not t["windows"]}
+    if not held & refused:
+        return []
+    busiest = [
+        max(w["cpu_per_node_percent"].values())
+        for t in trials
+        if t["who"] == "default" and t["holds"]
+        for w in t["windows"]
+    ]
+    return [
+        filled(
+            "`best` and RAS find no room where Storm's default, which asks nobody for CPU, holds the rate (its node "
+            f"{min(busiest):.0f}% to {max(busiest):.0f}% busy): both fill nodes with the CPU that executors were "
+            "measured to use, which on all nodes is mostly that of tuples between nodes. In one worker that part is "
+            "gone. The planner predicts it for a plan, but does not rely on it to fill a node with more than was "
+            "measured."
+        )
     ]
