@@ -144,9 +144,10 @@ def headlines(found: dict[str, Any]) -> list[list[str]]:
             "ours: below `online`",
             lambda x: x < 0,
         )
+        stays = _stays(found, case)
         add(
             f"{name}: mean latency, `best` to default",
-            pairs(found, case, "best", "default", _latency),
+            [] if stays else pairs(found, case, "best", "default", _latency),
             "ours: below default",
             lambda x: x < 0,
         )
@@ -156,7 +157,7 @@ def headlines(found: dict[str, Any]) -> list[list[str]]:
             "ours: below `best`",
             lambda x: x < 0,
         )
-        for other, words in (("default", "default"), ("ras", "RAS")):
+        for other, words in (("default", "default"), ("ras", "RAS"))[stays:]:
             add(
                 f"{name}: most tuples/s, `best` to {words}",
                 pairs(found, case, "best", other, _most),
@@ -164,6 +165,12 @@ def headlines(found: dict[str, Any]) -> list[list[str]]:
                 lambda x: x > 0,
             )
     return lines
+
+
+def _stays(found: dict[str, Any], case: str) -> bool:
+    """Whether the plan of `best` is the placement of Storm's default."""
+    metrics = found["cases"][case]["placements"].get("best", {}).get("metrics") or {}
+    return bool(metrics.get("moved_executors") == 0)
 
 
 def _network_line(found: dict[str, Any]) -> list[str]:
@@ -327,6 +334,12 @@ def _notes(found: dict[str, Any]) -> list[str]:
         said = f"{least}" if least == most else f"{least} to {most}"
         times = "once" if said == "1" else f"{said} times"
         notes.append(f"The {PROSE[case]} was measured {times} under each; the aim is five (`--full` has six).")
+        if _stays(found, case):
+            notes.append(
+                f"On the {PROSE[case]} `best` leaves everything where Storm's default placed it, for it finds nothing "
+                "better: what differs between the two there is how much a figure varies by itself."
+            )
+            continue
         to_default = pairs(found, case, "best", "default", _latency)
         if to_default and statistics.median(to_default) >= 0:
             ones = measured(found, case)

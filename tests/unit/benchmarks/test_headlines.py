@@ -59,6 +59,13 @@ def line(lines: list[list[str]], what: str) -> list[str]:
     return chosen
 
 
+def test_a_plan_that_is_storms_own_placement_is_not_compared_with_it() -> None:
+    run = found(*ABBA)
+    run["cases"]["chain"]["placements"]["best"]["metrics"]["moved_executors"] = 0.0
+    assert not [row for row in page.headlines(run) if "`best` to default" in row[0]]
+    assert "leaves everything where Storm's default placed it" in " ".join(page.sections(run)).replace("\n", " ")
+
+
 def test_change_is_that_of_each_pass() -> None:
     changes = page.pairs(found(*ABBA), "chain", "online", "default", page._latency)
     assert changes == pytest.approx([-0.3, -0.1])
