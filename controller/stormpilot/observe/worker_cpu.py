@@ -170,6 +170,8 @@ def jvm_cores(topology: Topology, rates: Mapping[int, TaskRates]) -> dict[Place,
     topology
         With the present assignment.
     """
+    if not any(r.jvm_cores is not None or r.shared_cores is not None for r in rates.values()):
+        return {}
     seen: defaultdict[Place, list[float]] = defaultdict(list)
     measured: defaultdict[Place, float] = defaultdict(float)
     at = {a.start: (a.supervisor, a.port) for a in topology.assignment}
