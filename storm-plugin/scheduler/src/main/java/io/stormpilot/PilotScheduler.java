@@ -13,6 +13,8 @@ import io.stormpilot.scheduler.state.PilotConfig;
 import io.stormpilot.scheduler.state.SchedulingKeys;
 import io.stormpilot.scheduler.state.View;
 import io.stormpilot.scheduler.zookeeper.Access;
+import io.stormpilot.scheduler.zookeeper.LeaderLock;
+import io.stormpilot.scheduler.zookeeper.LeaderLock.Leader;
 import io.stormpilot.scheduler.zookeeper.Outbox;
 import io.stormpilot.scheduler.zookeeper.Paths;
 import io.stormpilot.scheduler.zookeeper.PlanWatch;
@@ -67,6 +69,9 @@ public final class PilotScheduler implements IScheduler {
   private boolean hasLed;
   private long lastRoundMs;
 
+  /** As it was read when this Nimbus last took over. */
+  private Leader leader = Leader.UNKNOWN;
+
   @Override
   public void prepare(Map<String, Object> conf, StormMetricsRegistry registry) {
     config = PilotConfig.of(conf);
@@ -92,6 +97,7 @@ public final class PilotScheduler implements IScheduler {
   }
 
   private void connect(Map<String, Object> conf) {
+    LeaderLock leaderLock = new LeaderLock(conf);
     zk =
         ClientZookeeper.mkClient(
             conf,
@@ -102,7 +108,7 @@ public final class PilotScheduler implements IScheduler {
             conf,
             DaemonType.NIMBUS);
     Paths paths = new Paths(config.zookeeperRoot());
-    watch = new PlanWatch(zk, paths, planKeys(config.planKeyFile()));
+    watch = new PlanWatch(zk, paths, leaderLock, planKeys(config.planKeyFile()));
     watch.start();
     outbox =
         new Outbox(
@@ -128,7 +134,11 @@ public final class PilotScheduler implements IScheduler {
     }
   }
 
-  /** Rounds further apart than this mean that another Nimbus may have led in between. */
+  /**
+   * Rounds further apart than this count as those of two terms, whoever led in between: what is
+   * known of the election may be as old as the last round (all of this process may have stood
+   * still), and executors whose heartbeats Nimbus missed meanwhile need the grace of a take-over.
+   */
   private long leadingForMs() {
     return 30_000 + 3 * config.monitorFreqMs();
   }
@@ -148,10 +158,10 @@ public final class PilotScheduler implements IScheduler {
 
   private void round(Topologies topologies, Cluster cluster) {
     long now = Time.currentTimeMillis();
-    boolean newLeader = !hasLed || now - lastRoundMs > leadingForMs();
+    boolean newTerm = !hasLed || now - lastRoundMs > leadingForMs() || lostTheLead();
     hasLed = true;
     lastRoundMs = now;
-    if (newLeader) {
+    if (newTerm) {
       takeOver(now);
     }
     View view = watch != null && watch.refreshed() ? watch.view() : View.UNKNOWN;
@@ -161,6 +171,15 @@ public final class PilotScheduler implements IScheduler {
     if (view.loaded()) {
       stateWriter.write(outcome, shim.with(guarantees()), memory, cluster, view, now);
     }
+  }
+
+  /** Whether the election has had another leader since this Nimbus took over. */
+  private boolean lostTheLead() {
+    if (watch == null) {
+      return false;
+    }
+    Leader now = watch.leader();
+    return now.node() != null && !now.equals(leader);
   }
 
   /** What users are guaranteed or have as pools now, as the snapshot has it; without I/O. */
@@ -181,6 +200,7 @@ public final class PilotScheduler implements IScheduler {
           "ZooKeeper was not read within {} ms; placed topologies stay as they are until it is",
           config.loadTimeoutMs());
     }
+    leader = watch.leader();
   }
 
   /** Topologies that run nowhere must not suffer from a fault of ours. */

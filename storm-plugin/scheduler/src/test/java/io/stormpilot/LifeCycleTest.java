@@ -11,6 +11,9 @@ import io.stormpilot.scheduler.message.Limits;
 import io.stormpilot.scheduler.message.Payload;
 import io.stormpilot.scheduler.message.Plan;
 import io.stormpilot.scheduler.state.PilotConfig;
+import io.stormpilot.scheduler.zookeeper.LeaderLock;
+import io.stormpilot.scheduler.zookeeper.Paths;
+import io.stormpilot.scheduler.zookeeper.PlanWatch;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
@@ -146,6 +149,16 @@ class LifeCycleTest {
     now.set_wait_secs(0);
     storm.killTopologyWithOpts("words", now);
     eventually("killed", SOON, () -> storm.getClusterInfo().get_topologies_size() == 0);
+  }
+
+  @Test
+  void theElectionOfThisNimbusIsKnown() {
+    Map<String, Object> conf = storm.getDaemonConf();
+    try (PlanWatch watch = new PlanWatch(zk, new Paths("/stormpilot"), new LeaderLock(conf))) {
+      watch.start();
+      assertTrue(watch.refresh(SOON.toMillis()));
+      assertTrue(watch.leader().isOurs());
+    }
   }
 
   private static Map<WorkerSlot, List<ExecutorDetails>> swapped(

@@ -11,6 +11,7 @@ import io.stormpilot.scheduler.message.Status;
 import io.stormpilot.scheduler.state.Placement;
 import io.stormpilot.scheduler.state.PlacementParser;
 import io.stormpilot.scheduler.state.View;
+import io.stormpilot.scheduler.zookeeper.LeaderLock.Leader;
 import io.stormpilot.scheduler.zookeeper.ZnodeReader.Known;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
@@ -28,7 +29,7 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Keeps a {@link View} of what ZooKeeper holds, by watches, on a thread of its own.
+ * Keeps a {@link View} of what ZooKeeper holds, and who leads, by watches, on a thread of its own.
  *
  * <p>Every watch event, every reconnection (an expired session included) and, to be safe, every 30
  * s leads to one pass over the few nodes of interest; a node's data is fetched only when its last
@@ -56,6 +57,7 @@ public final class PlanWatch implements AutoCloseable {
   private final CuratorFramework zk;
   private final Paths paths;
   private final PlanKeys keys;
+  private final LeaderLock leaderLock;
   private final PlanMemory memory;
   private final ReentrantLock lock = new ReentrantLock();
   private final Condition changed = lock.newCondition();
@@ -77,10 +79,11 @@ public final class PlanWatch implements AutoCloseable {
   private boolean failing;
 
   private volatile View view = View.UNKNOWN;
+  private volatile Leader leader = Leader.UNKNOWN;
 
   /** A watch that accepts plans without a signature. */
-  public PlanWatch(CuratorFramework zk, Paths paths) {
-    this(zk, paths, PlanKeys.NONE);
+  public PlanWatch(CuratorFramework zk, Paths paths, LeaderLock leaderLock) {
+    this(zk, paths, leaderLock, PlanKeys.NONE);
   }
 
   /**
@@ -88,9 +91,10 @@ public final class PlanWatch implements AutoCloseable {
    *
    * @param keys by one of which a plan has to be signed
    */
-  public PlanWatch(CuratorFramework zk, Paths paths, PlanKeys keys) {
+  public PlanWatch(CuratorFramework zk, Paths paths, LeaderLock leaderLock, PlanKeys keys) {
     this.zk = zk;
     this.paths = paths;
+    this.leaderLock = leaderLock;
     this.keys = keys;
     this.znodes = new ZnodeReader(zk, paths, event -> wake());
     this.memory = new PlanMemory(Runtime.getRuntime().maxMemory() / PART_OF_HEAP);
@@ -113,6 +117,11 @@ public final class PlanWatch implements AutoCloseable {
   /** The newest view; never blocks. */
   public View view() {
     return view;
+  }
+
+  /** The leading Nimbus; a view that is asked for afterwards has all that earlier ones wrote. */
+  public Leader leader() {
+    return leader;
   }
 
   /**
@@ -208,15 +217,19 @@ public final class PlanWatch implements AutoCloseable {
 
   private boolean pass(long request) throws InterruptedException {
     try {
-      boolean withStatuses = request > answeredSoFar();
-      if (withStatuses) {
+      boolean asked = request > answeredSoFar();
+      if (asked) {
         // Requests of one session are answered in order: what follows sees all that was written
         // before.
         zk.sync().forPath(paths.base());
+      }
+      Leader now = leaderLock.read(znodes, leader);
+      if (asked || !now.equals(leader)) {
         statuses = readStatuses();
         placements = readPlacements();
       }
       view = read();
+      leader = now;
       if (failing) {
         LOG.info("ZooKeeper {} can be read again", paths.base());
         failing = false;

@@ -46,7 +46,7 @@ class PlanWatchTest {
     zookeeper = new TestZookeeper();
     other = zookeeper.patientClient();
     zk = zookeeper.client();
-    watch = new PlanWatch(zk, PATHS);
+    watch = new PlanWatch(zk, PATHS, new LeaderLock(zookeeper.conf()));
     watch.start();
   }
 
@@ -224,7 +224,7 @@ class PlanWatchTest {
   void aZookeeperThatIsNotThereYetBlocksNobody() throws Exception {
     zookeeper.stop();
     CuratorFramework early = TestZookeeper.client(zookeeper.conf());
-    PlanWatch patient = new PlanWatch(early, PATHS);
+    PlanWatch patient = new PlanWatch(early, PATHS, new LeaderLock(zookeeper.conf()));
     patient.start();
     try {
       assertFalse(patient.view().loaded());

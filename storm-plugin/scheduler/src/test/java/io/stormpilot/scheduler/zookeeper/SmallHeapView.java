@@ -2,6 +2,7 @@ package io.stormpilot.scheduler.zookeeper;
 
 import io.stormpilot.TestZookeeper;
 import io.stormpilot.scheduler.state.View;
+import java.util.Map;
 import org.apache.storm.utils.Utils;
 
 /**
@@ -14,10 +15,9 @@ final class SmallHeapView {
 
   public static void main(String[] args) throws Exception {
     Utils.setupDefaultUncaughtExceptionHandler();
+    Map<String, Object> conf = TestZookeeper.conf(Integer.parseInt(args[0]));
     PlanWatch watch =
-        new PlanWatch(
-            TestZookeeper.client(TestZookeeper.conf(Integer.parseInt(args[0]))),
-            new Paths("/stormpilot"));
+        new PlanWatch(TestZookeeper.client(conf), new Paths("/stormpilot"), new LeaderLock(conf));
     watch.start();
     watch.refresh(1);
     String last = "";

@@ -1,0 +1,144 @@
+package io.stormpilot;
+
+import static io.stormpilot.Eventually.eventually;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+
+import io.stormpilot.scheduler.message.Limits;
+import io.stormpilot.scheduler.message.Payload;
+import io.stormpilot.scheduler.round.Story;
+import io.stormpilot.scheduler.state.PilotConfig;
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.util.Map;
+import org.apache.storm.metric.StormMetricsRegistry;
+import org.apache.storm.nimbus.NimbusInfo;
+import org.apache.storm.scheduler.Cluster;
+import org.apache.storm.shade.org.apache.curator.framework.CuratorFramework;
+import org.apache.storm.utils.Time;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+
+/**
+ * Terms of leadership, as the scheduler keeps them apart: in a new one it tells anew what it told
+ * before, since another Nimbus may have written over it.
+ */
+class LeadershipTest {
+
+  private static final Duration SOON = Duration.ofSeconds(300);
+  private static final String BASE = "/stormpilot/v1";
+  private static final int VERSION_OF_ANOTHER = 7;
+
+  private TestZookeeper zookeeper;
+  private CuratorFramework zk;
+  private Map<String, Object> conf;
+  private PilotScheduler scheduler;
+  private final Story story = new Story(2, 2).topology("t", 1, 2).running("t", "sup-0:6700", "1-2");
+
+  @BeforeEach
+  void start() throws Exception {
+    zookeeper = new TestZookeeper();
+    zk = zookeeper.patientClient();
+    conf = zookeeper.conf();
+    conf.put(PilotConfig.LOAD_TIMEOUT, 60);
+    scheduler = new PilotScheduler();
+  }
+
+  @AfterEach
+  void stop() throws Exception {
+    scheduler.cleanup();
+    zk.close();
+    zookeeper.close();
+  }
+
+  private static String node(int number) {
+    return "/storm/leader-lock/latch-000000000" + number;
+  }
+
+  private void stand(int number, String address) throws Exception {
+    byte[] data = address.getBytes(StandardCharsets.UTF_8);
+    zk.create().creatingParentsIfNeeded().forPath(node(number), data);
+  }
+
+  private String ours() {
+    return NimbusInfo.fromConf(conf).toHostPortString();
+  }
+
+  private void round() {
+    Cluster cluster = story.cluster();
+    scheduler.schedule(cluster.getTopologies(), cluster);
+  }
+
+  private void firstRound(boolean withElection) throws Exception {
+    if (withElection) {
+      stand(1, ours());
+    }
+    scheduler.prepare(conf, new StormMetricsRegistry());
+    round();
+    isTold("t");
+  }
+
+  private void isTold(String topology) throws Exception {
+    String path = BASE + "/topologies/" + topology;
+    eventually(path, SOON, () -> zk.checkExists().forPath(path) != null);
+  }
+
+  private void anotherWrites() throws Exception {
+    String message = "{\"schema\":1,\"version\":" + VERSION_OF_ANOTHER + "}";
+    zk.setData().forPath(BASE + "/cluster", message.getBytes(StandardCharsets.UTF_8));
+  }
+
+  private int version() throws Exception {
+    byte[] data = zk.getData().forPath(BASE + "/cluster");
+    return Payload.decode(data, Limits.SNAPSHOT).get("version").getAsInt();
+  }
+
+  @ParameterizedTest
+  @ValueSource(booleans = {true, false})
+  void aNimbusThatLeadsOnTellsOnlyWhatIsNew(boolean withElection) throws Exception {
+    firstRound(withElection);
+    anotherWrites();
+    story.topology("u", 1, 2);
+
+    round();
+
+    isTold("u");
+    assertEquals(VERSION_OF_ANOTHER, version());
+  }
+
+  /** However short the time was, see {@code nimbus.monitor.freq.secs}. */
+  @Test
+  void afterAnotherHasLedAllIsToldAnew() throws Exception {
+    firstRound(true);
+    zk.delete().forPath(node(1));
+    stand(2, "another:6627");
+    anotherWrites();
+    zk.delete().forPath(node(2));
+    stand(3, ours());
+
+    eventually(
+        "the cluster told anew",
+        SOON,
+        () -> {
+          round();
+          return version() == VERSION_OF_ANOTHER + 1;
+        });
+  }
+
+  /** Nimbus has heard no heartbeats meanwhile, and what it knows of the election is as old. */
+  @ParameterizedTest
+  @ValueSource(booleans = {true, false})
+  void afterALongPauseAllIsToldAnew(boolean withElection) throws Exception {
+    try (Time.SimulatedTime time = new Time.SimulatedTime()) {
+      firstRound(withElection);
+      anotherWrites();
+      Time.advanceTime(3_600_000);
+
+      round();
+
+      eventually("the cluster told anew", SOON, () -> version() == VERSION_OF_ANOTHER + 1);
+    }
+  }
+}
