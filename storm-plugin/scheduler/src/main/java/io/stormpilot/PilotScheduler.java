@@ -173,13 +173,13 @@ public final class PilotScheduler implements IScheduler {
     }
   }
 
-  /** Whether the election has had another leader since this Nimbus took over. */
+  /** Whether the election has had another leader since this Nimbus took over, or may have had. */
   private boolean lostTheLead() {
     if (watch == null) {
       return false;
     }
     Leader now = watch.leader();
-    return now.node() != null && !now.equals(leader);
+    return (now.node() != null && !now.equals(leader)) || (leader.isOurs() && outbox.deposed());
   }
 
   /** What users are guaranteed or have as pools now, as the snapshot has it; without I/O. */
@@ -194,13 +194,13 @@ public final class PilotScheduler implements IScheduler {
     if (watch == null) {
       return;
     }
-    stateWriter.forget();
     if (!watch.refresh(config.loadTimeoutMs())) {
       LOG.warn(
           "ZooKeeper was not read within {} ms; placed topologies stay as they are until it is",
           config.loadTimeoutMs());
     }
     leader = watch.leader();
+    stateWriter.takeOver(leader.ours());
   }
 
   /** Topologies that run nowhere must not suffer from a fault of ours. */

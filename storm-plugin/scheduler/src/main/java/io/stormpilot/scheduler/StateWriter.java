@@ -43,12 +43,16 @@ public final class StateWriter {
     this.cleaner = new Cleaner(paths);
   }
 
-  /** Another Nimbus may have written in between. */
-  public void forget() {
+  /**
+   * Another Nimbus may have written in between.
+   *
+   * @param leaderNode the node by which this one leads now; null where none is known
+   */
+  public void takeOver(String leaderNode) {
     board.forget();
     lastTopologies.clear();
     lastCluster = null;
-    outbox.leading();
+    outbox.takeOver(leaderNode);
     outbox.offer(
         paths.base(),
         store -> {

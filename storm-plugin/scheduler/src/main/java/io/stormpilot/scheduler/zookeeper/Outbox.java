@@ -1,6 +1,7 @@
 package io.stormpilot.scheduler.zookeeper;
 
 import io.stormpilot.scheduler.message.Payload.TooLargeException;
+import io.stormpilot.scheduler.zookeeper.ZnodeStore.DeposedException;
 import io.stormpilot.scheduler.zookeeper.ZnodeStore.OversizedException;
 import java.util.Iterator;
 import java.util.LinkedHashMap;
@@ -15,8 +16,8 @@ import org.slf4j.LoggerFactory;
 /**
  * Writes to ZooKeeper on a thread of its own, in the order of the offers, the newest job for a path
  * taking the place of an older one. A job that fails is tried again every second. Jobs are thrown
- * away when no round has been scheduled for a while: then another Nimbus may lead, and what it
- * writes counts.
+ * away when another Nimbus may lead, whose writes count: when the node by which this one leads is
+ * gone, when this one takes over, and when no round has been scheduled for a while.
  */
 public final class Outbox implements AutoCloseable {
 
@@ -29,12 +30,16 @@ public final class Outbox implements AutoCloseable {
   private static final int MAX_JOBS = 10_000;
   private static final long RETRY_MS = 1_000;
 
-  private final ZnodeStore store;
+  /** A job that is being done, with the store of the term in which it was offered. */
+  private record Task(String path, Job job, ZnodeStore store) {}
+
   private final long leadingForNanos;
   private final ReentrantLock lock = new ReentrantLock();
   private final Condition changed = lock.newCondition();
   private final Map<String, Job> jobs = new LinkedHashMap<>();
   private final Thread thread;
+  private ZnodeStore store;
+  private boolean deposed;
   private long leadingUntil = System.nanoTime();
   private boolean busy;
   private boolean closed;
@@ -57,6 +62,34 @@ public final class Outbox implements AutoCloseable {
     thread.start();
   }
 
+  /**
+   * A term of this Nimbus begins: what still waits is of an earlier one.
+   *
+   * @param leaderNode the node by which it leads; null where none is known
+   */
+  public void takeOver(String leaderNode) {
+    lock.lock();
+    try {
+      store = store.fencedBy(leaderNode);
+      deposed = false;
+      jobs.clear();
+      changed.signalAll();
+    } finally {
+      lock.unlock();
+    }
+    leading();
+  }
+
+  /** Whether the node by which this Nimbus led was found gone in this term. */
+  public boolean deposed() {
+    lock.lock();
+    try {
+      return deposed;
+    } finally {
+      lock.unlock();
+    }
+  }
+
   /** A round is being scheduled here: this Nimbus leads. */
   public void leading() {
     lock.lock();
@@ -67,10 +100,13 @@ public final class Outbox implements AutoCloseable {
     }
   }
 
-  /** Have this done soon; never blocks on I/O. */
+  /** Have this done soon, unless another Nimbus may lead; never blocks on I/O. */
   public void offer(String path, Job job) {
     lock.lock();
     try {
+      if (deposed) {
+        return;
+      }
       if (jobs.size() >= MAX_JOBS && !jobs.containsKey(path)) {
         LOG.warn("more than {} writes wait for ZooKeeper; not writing {}", MAX_JOBS, path);
         return;
@@ -115,11 +151,11 @@ public final class Outbox implements AutoCloseable {
   private void run() {
     try {
       while (true) {
-        Map.Entry<String, Job> next = take();
+        Task next = take();
         if (next == null) {
           return;
         }
-        boolean done = perform(next.getKey(), next.getValue());
+        boolean done = perform(next);
         settle(next, done);
         if (!done) {
           Thread.sleep(RETRY_MS);
@@ -130,7 +166,7 @@ public final class Outbox implements AutoCloseable {
     }
   }
 
-  private Map.Entry<String, Job> take() throws InterruptedException {
+  private Task take() throws InterruptedException {
     lock.lock();
     try {
       while (!closed) {
@@ -141,11 +177,11 @@ public final class Outbox implements AutoCloseable {
         }
         Iterator<Map.Entry<String, Job>> first = jobs.entrySet().iterator();
         if (first.hasNext()) {
-          Map.Entry<String, Job> entry =
-              Map.entry(first.next().getKey(), jobs.values().iterator().next());
+          Map.Entry<String, Job> entry = first.next();
+          Task task = new Task(entry.getKey(), entry.getValue(), store);
           first.remove();
           busy = true;
-          return entry;
+          return task;
         }
         changed.await();
       }
@@ -155,12 +191,12 @@ public final class Outbox implements AutoCloseable {
     }
   }
 
-  private void settle(Map.Entry<String, Job> entry, boolean done) {
+  private void settle(Task task, boolean done) {
     lock.lock();
     try {
       busy = false;
-      if (!done && !closed) {
-        jobs.putIfAbsent(entry.getKey(), entry.getValue());
+      if (!done && !closed && task.store() == store) {
+        jobs.putIfAbsent(task.path(), task.job());
       }
       changed.signalAll();
     } finally {
@@ -168,10 +204,24 @@ public final class Outbox implements AutoCloseable {
     }
   }
 
-  /** Returns false when it should be tried again. */
-  private boolean perform(String path, Job job) throws InterruptedException {
+  private void depose(ZnodeStore former) {
+    lock.lock();
     try {
-      job.run(store);
+      if (former == store) {
+        LOG.warn("another Nimbus may lead: {} writes are dropped", jobs.size() + 1);
+        jobs.clear();
+        deposed = true;
+      }
+    } finally {
+      lock.unlock();
+    }
+  }
+
+  /** Returns false when it should be tried again. */
+  private boolean perform(Task task) throws InterruptedException {
+    String path = task.path();
+    try {
+      task.job().run(task.store());
       if (failing) {
         LOG.info("writing to ZooKeeper works again");
         failing = false;
@@ -179,6 +229,9 @@ public final class Outbox implements AutoCloseable {
       return true;
     } catch (InterruptedException e) {
       throw e;
+    } catch (DeposedException e) {
+      depose(task.store());
+      return true;
     } catch (TooLargeException e) {
       LOG.error("not written: {} has {}", path, e.getMessage());
       return true;

@@ -6,11 +6,17 @@ import io.stormpilot.scheduler.message.Payload.TooLargeException;
 import java.util.List;
 import java.util.Map;
 import org.apache.storm.shade.org.apache.curator.framework.CuratorFramework;
+import org.apache.storm.shade.org.apache.curator.framework.api.transaction.CuratorOp;
+import org.apache.storm.shade.org.apache.curator.utils.ZKPaths;
 import org.apache.storm.shade.org.apache.zookeeper.KeeperException;
+import org.apache.storm.shade.org.apache.zookeeper.OpResult.ErrorResult;
 import org.apache.storm.shade.org.apache.zookeeper.data.ACL;
 import org.apache.storm.shade.org.apache.zookeeper.data.Stat;
 
-/** Plain reading and writing of znodes. New nodes get the ACLs of {@link Access}. */
+/**
+ * Plain reading and writing of znodes. New nodes get the ACLs of {@link Access}. Where the node is
+ * known by which this Nimbus leads, each write is a transaction that checks that it is still there.
+ */
 public final class ZnodeStore {
 
   /** A node with more children is not listed: the answer might not fit into a packet. */
@@ -19,14 +25,40 @@ public final class ZnodeStore {
   private final CuratorFramework zk;
   private final Access access;
 
+  /** Null: nothing is checked. */
+  private final String leaderNode;
+
   /** A store whose new nodes have the ACLs that the client was made with. */
   public ZnodeStore(CuratorFramework zk) {
     this(zk, Access.OPEN);
   }
 
   public ZnodeStore(CuratorFramework zk, Access access) {
+    this(zk, access, null);
+  }
+
+  private ZnodeStore(CuratorFramework zk, Access access, String leaderNode) {
     this.zk = zk;
     this.access = access;
+    this.leaderNode = leaderNode;
+  }
+
+  /**
+   * The same store for another term.
+   *
+   * @param node by which this Nimbus leads; null where none is known
+   */
+  ZnodeStore fencedBy(String node) {
+    return new ZnodeStore(zk, access, node);
+  }
+
+  /** The node by which this Nimbus led is gone: another may lead. */
+  static final class DeposedException extends Exception {
+    private static final long serialVersionUID = 1;
+
+    DeposedException(String leaderNode) {
+      super(leaderNode + " is gone");
+    }
   }
 
   /** A znode that no message of ours can be: too large, or with too many children. */
@@ -70,20 +102,22 @@ public final class ZnodeStore {
   /** Write a message, parents included. */
   public void write(String path, JsonObject message) throws Exception, TooLargeException {
     byte[] data = Payload.encode(message);
+    CuratorOp set = zk.transactionOp().setData().forPath(path, data);
     try {
-      zk.setData().forPath(path, data);
+      commit(set);
     } catch (KeeperException.NoNodeException e) {
       try {
         create(path, data, access.acls(path));
       } catch (KeeperException.NodeExistsException raced) {
-        zk.setData().forPath(path, data);
+        commit(set);
       }
     }
   }
 
   /**
-   * Make an empty node with these ACLs where there is none, and give it these ACLs where everybody
-   * may change it.
+   * Make an empty node with these ACLs where there is none, parents included, and give it these
+   * ACLs where everybody may change it: not in a transaction, which cannot do that, but any Nimbus
+   * would do the same.
    *
    * @param acls null for those that the client was made with
    */
@@ -102,10 +136,22 @@ public final class ZnodeStore {
   }
 
   private void create(String path, byte[] data, List<ACL> acls) throws Exception {
-    if (acls == null) {
-      zk.create().creatingParentsIfNeeded().forPath(path, data);
-    } else {
-      zk.create().creatingParentsIfNeeded().withACL(acls).forPath(path, data);
+    make(ZKPaths.getPathAndNode(path).getPath(), null);
+    commit(zk.transactionOp().create().withACL(acls).forPath(path, data));
+  }
+
+  private void commit(CuratorOp op) throws Exception {
+    if (leaderNode == null) {
+      zk.transaction().forOperations(op);
+      return;
+    }
+    try {
+      zk.transaction().forOperations(zk.transactionOp().check().forPath(leaderNode), op);
+    } catch (KeeperException.NoNodeException e) {
+      if (((ErrorResult) e.getResults().get(0)).getErr() == e.code().intValue()) {
+        throw new DeposedException(leaderNode);
+      }
+      throw e;
     }
   }
 
@@ -128,7 +174,12 @@ public final class ZnodeStore {
   /** Delete a node and what is below it. */
   public void delete(String path) throws Exception {
     try {
-      zk.delete().deletingChildrenIfNeeded().forPath(path);
+      commit(zk.transactionOp().delete().forPath(path));
+    } catch (KeeperException.NotEmptyException e) {
+      for (String child : zk.getChildren().forPath(path)) {
+        delete(path + "/" + child);
+      }
+      delete(path);
     } catch (KeeperException.NoNodeException e) {
       return;
     }

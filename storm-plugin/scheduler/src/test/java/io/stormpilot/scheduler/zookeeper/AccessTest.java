@@ -1,19 +1,24 @@
 package io.stormpilot.scheduler.zookeeper;
 
+import static io.stormpilot.Eventually.eventually;
 import static org.junit.jupiter.api.Assertions.assertDoesNotThrow;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.google.gson.JsonObject;
 import io.stormpilot.TestZookeeper;
+import java.time.Duration;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.concurrent.TimeUnit;
 import org.apache.storm.Config;
 import org.apache.storm.shade.org.apache.curator.framework.CuratorFramework;
+import org.apache.storm.shade.org.apache.curator.framework.recipes.leader.LeaderLatch;
 import org.apache.storm.shade.org.apache.zookeeper.KeeperException;
 import org.apache.storm.shade.org.apache.zookeeper.ZooDefs.Ids;
 import org.apache.storm.shade.org.apache.zookeeper.ZooDefs.Perms;
@@ -145,6 +150,27 @@ class AccessTest {
     assertMayNot("controller writes no report", create(controller, PATHS.load("words") + "/c"));
     assertMay("Nimbus removes a plan", () -> store.delete(PATHS.plan("words")));
     assertMay("Nimbus removes reports", () -> store.delete(PATHS.load("words")));
+  }
+
+  /** Storm's election, as its own client makes it. */
+  @Test
+  void withALoginTheLeadersNodeIsChecked() throws Exception {
+    String lock = "/storm/leader-lock";
+    ZnodeStore fenced;
+    try (LeaderLatch latch = new LeaderLatch(nimbus, lock, "n:6627")) {
+      latch.start();
+      assertTrue(latch.await(300, TimeUnit.SECONDS));
+      String node = lock + "/" + nimbus.getChildren().forPath(lock).get(0);
+      assertMayNot("anybody reads it", read(anybody, node));
+      fenced = store(pilot()).fencedBy(node);
+      fenced.makeFolders();
+      fenced.write(PATHS.status("words"), message());
+      assertMay("controller reads a status", read(controller, PATHS.status("words")));
+    }
+    eventually(
+        "no leader", Duration.ofSeconds(300), () -> nimbus.getChildren().forPath(lock).isEmpty());
+    assertThrows(
+        ZnodeStore.DeposedException.class, () -> fenced.write(PATHS.status("words"), message()));
   }
 
   /** A worker's login may make nodes below its own that nobody else may list. */
