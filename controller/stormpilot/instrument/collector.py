@@ -49,8 +49,10 @@ class LoadCollector(LoadReporting, Bolt):  # type: ignore[misc]
     def _stormpilot_can_report(self, context: dict[str, Any]) -> bool:
         return True
 
-    def _stormpilot_new_counters(self, storm_conf: dict[str, Any]) -> BoltCounters:
-        return BoltCounters(count_acks=False)  # loads are unanchored: no acker hears of their acks
+    def _stormpilot_new_counters(self, storm_conf: dict[str, Any], context: dict[str, Any]) -> BoltCounters:
+        most = self._stormpilot_most_pairs(context)
+        # loads are unanchored: no acker hears of their acks
+        return BoltCounters(count_acks=False, most=most, say=self._stormpilot_log)
 
     def _stormpilot_send_load(self, load: str) -> None:
         self._book.add(load)

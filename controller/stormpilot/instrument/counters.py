@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import resource
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from stormpilot.instrument.latency import LatencyHistogram
 
-MAX_SOURCES = 4096
-"""Distinct (source task, stream) pairs that a task counts; tuples of further ones stay uncounted."""
+MIN_PAIRS = 4096
+"""Distinct (source task, stream) pairs that every task may count: as in `PairCounts.java`, as the next two."""
+MAX_PAIRS = 50_000
+"""Pairs of one task, with which its report still fits into a znode."""
+MAX_PAIRS_OF_COMPONENT = 200_000
+"""Pairs of one component: the controller reads a million of a topology, or nothing of it."""
 MAX_PENDING = 50_000
 """Spout tuples whose latency is measured at a time; tuples emitted beyond it are counted, not timed."""
 _MAX_TICKS = 64
@@ -26,14 +30,32 @@ def cpu_seconds() -> float:
     return time.process_time() + children.ru_utime + children.ru_stime
 
 
+def most_pairs(tasks: Collection[int], tasks_of_component: int) -> int:
+    """Pairs that each task of a component may count in a topology of these tasks: two per task, as far as they fit."""
+    fit = min(MAX_PAIRS, MAX_PAIRS_OF_COMPONENT // max(1, tasks_of_component))
+    return max(MIN_PAIRS, min(fit, 2 * (max(tasks, default=0) + 1)))
+
+
 class BoltCounters:
     """Counters of a bolt's task: tuples received by (source task, stream), and the acks and fails that it sent.
 
     An ack or fail of a tick is not counted: no acker hears of it.
+
+    Parameters
+    ----------
+    most
+        Limit of pairs (`most_pairs`); tuples of further ones stay uncounted.
+    say
+        Takes one sentence when the limit is reached.
     """
 
-    def __init__(self, count_acks: bool = True) -> None:
+    def __init__(
+        self, count_acks: bool = True, most: int = MIN_PAIRS, say: Callable[[str], None] = lambda _: None
+    ) -> None:
         self._received: dict[tuple[int, str], int] = {}
+        self._most = most
+        self._full = False
+        self._say = say
         self._acked = 0
         self._count_acks = count_acks
         self._ticks: dict[Any, None] = {}
@@ -45,8 +67,11 @@ class BoltCounters:
             try:
                 self._received[source] += 1
             except KeyError:
-                if len(self._received) < MAX_SOURCES:
+                if len(self._received) < self._most:
                     self._received[source] = 1
+                elif not self._full:
+                    self._full = True
+                    self._say(f"tuples come from more than {self._most} tasks and streams: the rest is not counted")
         elif tup.stream == "__tick":
             if len(self._ticks) >= _MAX_TICKS:
                 self._ticks.pop(next(iter(self._ticks)), None)

@@ -21,7 +21,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from stormpilot.instrument.counters import BoltCounters, SpoutCounters, cpu_seconds
+from stormpilot.instrument.counters import BoltCounters, SpoutCounters, cpu_seconds, most_pairs
 from stormpilot.instrument.worker_jvm import WorkerJvm
 
 LOAD_STREAM = "stormpilot_load"
@@ -63,7 +63,7 @@ class _LoadReportingBase:
                 "pid": os.getpid(),
                 "startMs": int(time.time() * 1000),
             }
-            self._stormpilot_counters = self._stormpilot_new_counters(storm_conf)
+            self._stormpilot_counters = self._stormpilot_new_counters(storm_conf, context)
             self._stormpilot_jvm = WorkerJvm()
             self._stormpilot_wrap_reading()
             self._stormpilot_wrap_sending()
@@ -73,7 +73,7 @@ class _LoadReportingBase:
     # --- what a subclass says -----------------------------------------------------------------------------------------
     # Not abc: its metaclass would become that of users' components, and clash with one of theirs.
 
-    def _stormpilot_new_counters(self, storm_conf: dict[str, Any]) -> Any:
+    def _stormpilot_new_counters(self, storm_conf: dict[str, Any], context: dict[str, Any]) -> Any:
         raise NotImplementedError("a subclass says what it counts with")
 
     def _stormpilot_wrap_reading(self) -> None:
@@ -145,8 +145,13 @@ class LoadReporting(_LoadReportingBase):
     Reports while reading: Storm sends a bolt a heartbeat every second, idle or busy, so that no thread is needed.
     """
 
-    def _stormpilot_new_counters(self, storm_conf: dict[str, Any]) -> Any:
-        return BoltCounters()
+    def _stormpilot_new_counters(self, storm_conf: dict[str, Any], context: dict[str, Any]) -> Any:
+        return BoltCounters(most=self._stormpilot_most_pairs(context), say=self._stormpilot_log)
+
+    def _stormpilot_most_pairs(self, context: dict[str, Any]) -> int:
+        component_of = context.get("task->component", {})
+        own = list(component_of.values()).count(self.component_name)  # type: ignore[attr-defined]
+        return most_pairs([int(task) for task in component_of], own)
 
     def _stormpilot_wrap_reading(self) -> None:
         read_tuple = self.read_tuple  # type: ignore[has-type]
@@ -174,7 +179,7 @@ class SpoutLoadReporting(_LoadReportingBase):
     and reports nothing, and it reports once more as it is deactivated.
     """
 
-    def _stormpilot_new_counters(self, storm_conf: dict[str, Any]) -> Any:
+    def _stormpilot_new_counters(self, storm_conf: dict[str, Any], context: dict[str, Any]) -> Any:
         timeout_s = float(storm_conf.get("topology.message.timeout.secs") or 30)
         return SpoutCounters(give_up_s=2 * timeout_s)
 

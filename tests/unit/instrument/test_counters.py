@@ -7,7 +7,7 @@ import pytest
 from pystorm.component import Tuple
 
 from stormpilot.instrument import counters
-from stormpilot.instrument.counters import BoltCounters, SpoutCounters, cpu_seconds
+from stormpilot.instrument.counters import BoltCounters, SpoutCounters, cpu_seconds, most_pairs
 
 
 class Clock:
@@ -55,14 +55,24 @@ def test_ticks_that_are_never_acked_are_not_kept_for_ever() -> None:
     assert len(bolt._ticks) < 100
 
 
-def test_bolt_stops_adding_sources_at_the_limit_and_goes_on_counting_the_known(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(counters, "MAX_SOURCES", 2)
-    bolt = BoltCounters()
-    for task in (1, 2, 3, 1):
+def test_bolt_stops_adding_sources_at_the_limit_says_so_once_and_goes_on_counting_the_known() -> None:
+    said: list[str] = []
+    bolt = BoltCounters(most=2, say=said.append)
+    for task in (1, 2, 3, 4, 1):
         bolt.tuple_received(received(task))
     assert sorted(bolt.values()["received"]) == [[1, "default", 2], [2, "default", 1]]
+    assert said == ["tuples come from more than 2 tasks and streams: the rest is not counted"]
+
+
+@pytest.mark.parametrize(
+    ("last", "of_component", "pairs"),
+    [(9, 1, 4_096), (19_999, 1, 40_000), (19_999, 10, 20_000), (19_999, 400, 4_096), (99_999, 1, 50_000)],
+)
+def test_tasks_of_a_large_topology_are_counted_as_far_as_they_can_be_reported(
+    last: int, of_component: int, pairs: int
+) -> None:
+    """The numbers of `TaskCountersTest.java`."""
+    assert most_pairs(range(last + 1), of_component) == pairs
 
 
 def test_acks_of_several_threads_are_all_counted() -> None:

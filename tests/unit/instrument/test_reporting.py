@@ -100,6 +100,24 @@ def test_spout_reports_emitted_completed_failed_and_latency(tmp_path: Path) -> N
     assert load.received == []
 
 
+def test_task_of_a_large_topology_counts_two_pairs_for_each_of_its_tasks(tmp_path: Path) -> None:
+    made: list[Any] = []
+
+    class Kept(ReportingUpper):
+        def initialize(self, storm_conf: Any, context: Any) -> None:
+            made.append(self)
+
+    sources = range(1, 4_101)
+    first = handshake(
+        tmp_path,
+        {"stormpilot.report.secs": 3600},
+        task=5_000,
+        tasks={**dict.fromkeys(sources, "source"), 5_000: "parse"},
+    )
+    run(Kept, first, [tuple_message(str(n), ["a"], task=n) for n in sources])
+    assert len(made[0]._stormpilot_counters.values()["received"]) == 4_100
+
+
 def test_spout_reports_when_it_is_deactivated(tmp_path: Path) -> None:
     """Storm asks a deactivated spout for nothing more."""
     first = handshake(tmp_path, {"stormpilot.report.secs": 3600})
@@ -266,7 +284,7 @@ def test_a_fault_of_ours_ends_reporting_with_one_line_and_nothing_else(
     tmp_path: Path, component_class: type, messages: list[Any]
 ) -> None:
     class Faulty(component_class):  # type: ignore[valid-type, misc]
-        def _stormpilot_new_counters(self, storm_conf: Any) -> Any:
+        def _stormpilot_new_counters(self, storm_conf: Any, context: Any) -> Any:
             return _Broken()
 
     sent, code = run(Faulty, handshake(tmp_path), messages)
@@ -294,7 +312,7 @@ def test_an_exception_of_a_signal_handler_of_the_component_is_not_swallowed(tmp_
         def _handle(self, number: int, where: Any) -> None:
             raise RuntimeError("batch failed")
 
-        def _stormpilot_new_counters(self, storm_conf: Any) -> Any:
+        def _stormpilot_new_counters(self, storm_conf: Any, context: Any) -> Any:
             return Interrupted()
 
     before = signal.getsignal(signal.SIGUSR1)
