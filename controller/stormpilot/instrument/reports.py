@@ -14,6 +14,9 @@ SCHEMA = 1
 GZIP_ABOVE_BYTES = 1024
 MAX_BYTES = 900 * 1024
 """ZooKeeper's limit is 1 MiB for the whole request."""
+MAX_PLAIN_BYTES = 15 * 1024 * 1024
+"""Somewhat less than `LOAD` of `messages/limits.py`: unpacked, and its values."""
+MAX_VALUES = 900_000
 
 
 class LoadBook:
@@ -56,24 +59,23 @@ def encode_reports(
 ) -> dict[str, bytes]:
     """The znodes of one report, by reporter name: one where it fits, else `<reporter>-0`, `<reporter>-1`, ...
 
-    A single load too large for a znode is left out.
+    No znode has more than the controller reads. A single load too large for one is left out.
     """
     whole = _encode(topology_id, reporter, seq, written_at_ms, loads)
-    if len(whole) <= MAX_BYTES:
+    if whole is not None:
         return {reporter: whole}
     parts: list[Sequence[str]] = []
     _cut(topology_id, reporter, seq, written_at_ms, loads, parts)
-    return {
-        f"{reporter}-{k}": _encode(topology_id, f"{reporter}-{k}", seq, written_at_ms, part)
-        for k, part in enumerate(parts)
-    }
+    znodes = {f"{reporter}-{k}": part for k, part in enumerate(parts)}
+    encoded = {name: _encode(topology_id, name, seq, written_at_ms, part) for name, part in znodes.items()}
+    return {name: data for name, data in encoded.items() if data is not None}
 
 
 def _cut(
     topology_id: str, reporter: str, seq: int, written_at_ms: int, loads: Sequence[str], parts: list[Sequence[str]]
 ) -> None:
     """Halve until each part fits (names are measured with a number as long as any that may come)."""
-    if len(_encode(topology_id, f"{reporter}-99999", seq, written_at_ms, loads)) <= MAX_BYTES:
+    if _encode(topology_id, f"{reporter}-99999", seq, written_at_ms, loads) is not None:
         parts.append(loads)
     elif len(loads) > 1:
         middle = len(loads) // 2
@@ -81,7 +83,8 @@ def _cut(
         _cut(topology_id, reporter, seq, written_at_ms, loads[middle:], parts)
 
 
-def _encode(topology_id: str, reporter: str, seq: int, written_at_ms: int, loads: Sequence[str]) -> bytes:
+def _encode(topology_id: str, reporter: str, seq: int, written_at_ms: int, loads: Sequence[str]) -> bytes | None:
+    """The message; None where it is too large."""
     head = json.dumps(
         {
             "schema": SCHEMA,
@@ -93,4 +96,7 @@ def _encode(topology_id: str, reporter: str, seq: int, written_at_ms: int, loads
         separators=(",", ":"),
     )
     data = (head[:-1] + ',"tasks":[' + ",".join(loads) + "]}").encode()
-    return gzip.compress(data, compresslevel=6, mtime=0) if len(data) > GZIP_ABOVE_BYTES else data
+    if len(data) > MAX_PLAIN_BYTES or sum(map(data.count, b",[{")) > MAX_VALUES:
+        return None
+    packed = gzip.compress(data, compresslevel=6, mtime=0) if len(data) > GZIP_ABOVE_BYTES else data
+    return packed if len(packed) <= MAX_BYTES else None

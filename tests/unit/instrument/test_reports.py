@@ -113,6 +113,8 @@ def test_limits_are_those_of_the_messages() -> None:
 
     of_reports = (reports.SCHEMA, reports.GZIP_ABOVE_BYTES, reports.MAX_BYTES)
     assert of_reports == (core.SCHEMA, LOAD.gzip_above_bytes, core.MAX_BYTES)
+    assert LOAD.unpacked_bytes > reports.MAX_PLAIN_BYTES
+    assert LOAD.values > reports.MAX_VALUES
 
 
 def test_a_report_above_1_kib_is_compressed_and_the_same_bytes_every_time() -> None:
@@ -133,6 +135,14 @@ def test_a_report_above_the_limit_of_a_znode_is_split_and_loses_no_task() -> Non
     reports = {name: decode(data, LoadReport, name) for name, data in encoded.items()}
     assert all(report.reporter == name for name, report in reports.items())
     assert [t.task for report in reports.values() for t in report.tasks] == list(range(30))
+
+
+@pytest.mark.parametrize("stream", ["a", "s" * 100], ids=["values", "bytes"])
+def test_no_znode_has_more_than_the_controller_reads_however_well_it_packs(stream: str) -> None:
+    loads = [load(task, received=[[source, stream, 1] for source in range(4_000)]) for task in range(70)]
+    encoded = encode_reports("t", "collector-9", 1, 1, loads)
+    reports = [decode(data, LoadReport, name) for name, data in encoded.items()]
+    assert [t.task for report in reports for t in report.tasks] == list(range(70))
 
 
 def test_a_load_too_large_for_a_znode_is_left_out_and_the_others_stay() -> None:
