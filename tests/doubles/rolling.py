@@ -108,6 +108,8 @@ class Rolling:
     hands_over: bool = False
     """Whether `work` hands its keyed state over; then what it is told is done before the next look, if `answers`."""
     answers: bool = True
+    last_answers: dict[int, KeyedTask] = field(default_factory=dict)
+    """What tasks wrote that do not answer any more."""
     shim: str = ""
     """What the plug-in says of a new plan instead of applying it; "silent": nothing."""
     before_write: Callable[[Next], bool] = lambda _: True
@@ -214,7 +216,7 @@ class Rolling:
             idle=frozenset(WORK) - self.active(),
             alive=frozenset(t for t in running if self.now_s > self._first.get(t, (0, 0))[0]),
             processes=processes_of(loads),
-            keyed=self._keyed() if self.answers else {},
+            keyed=self._keyed() if self.answers else self.last_answers,
             held=self.held,
             stage=stage,
             lacking=self.lacking,

@@ -157,7 +157,11 @@ class HandingOver:
         self._wake.set()
 
     def poll(self) -> None:
-        """Save what was drained, see what the table tells, answer."""
+        """Save what was drained, see what the table tells, answer: anew after a look that failed.
+
+        Whoever drives has perhaps given this task up meanwhile, and asks again once it has written.
+        """
+        answered, self._answered = self._answered, None
         self._save_what_was_done()
         handovers, owners = self._read(self._store.table(self._table_changed))
         self.own = frozenset(p for p, owner in enumerate(owners) if owner == self._task)
@@ -172,7 +176,7 @@ class HandingOver:
         for known in (self._told, self._saved, self._loaded):
             known.intersection_update(by_key)
         self._failed = {key: why for key, why in self._failed.items() if key in by_key}
-        self._answer()
+        self._answer(answered)
 
     def _read(self, data: bytes | None) -> tuple[list[dict[str, Any]], list[int]]:
         """The hand-overs of the component and the owners of its partitions; nothing where there is no such table."""
@@ -234,7 +238,7 @@ class HandingOver:
             self._taken[key] = names
             self.work.append(Work(key, False, list(partitions), states, names))
 
-    def _answer(self) -> None:
+    def _answer(self, answered: Mapping[str, Any] | None) -> None:
         answer = {
             "schema": SCHEMA,
             "topologyId": self._topology_id,
@@ -246,10 +250,10 @@ class HandingOver:
             "failed": self._failed,
             "late": sorted(self._late),
         }
-        if answer != self._answered:
+        if answer != answered:
             written = {**answer, "writtenAtMs": int(time.time() * 1000)}
             self._store.answer(self._task, json.dumps(written, separators=(",", ":")).encode())
-            self._answered = answer | {"failed": dict(self._failed)}
+        self._answered = answer | {"failed": dict(self._failed)}
 
 
 def packed(states: Mapping[int, Any]) -> list[bytes]:

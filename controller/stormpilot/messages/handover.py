@@ -95,9 +95,10 @@ def advanced(
     owners: Sequence[int],
     draining: Collection[int],
     tasks: Mapping[int, KeyedTask],
+    silent: Mapping[int, int],
     now_ms: int,
-) -> tuple[list[Handover], list[str]]:
-    """The hand-overs after a look at what their tasks did, and what there is to say of those that ended badly.
+) -> tuple[list[Handover], dict[int, int], list[str]]:
+    """The hand-overs after a look at what their tasks did, `silent`, and what to say of those that ended badly.
 
     Parameters
     ----------
@@ -107,22 +108,31 @@ def advanced(
         Tasks that still drain.
     tasks
         What the component's tasks wrote last.
+    silent
+        When a task that did not save in time wrote last, by task: what came to it late is asked for again once it has
+        written anew. Else hand-overs from a task that is gone would never end.
     """
     left: list[Handover] = []
+    still_silent = {t: at_ms for t, at_ms in silent.items() if t not in tasks or tasks[t].written_at_ms == at_ms}
     said: list[str] = []
     for h in handovers:
         after, why = _step(h, draining, tasks, now_ms)
+        wrote = tasks.get(h.from_)
         if after is not None:
             left.append(after)
+        elif h.phase == "save" and wrote is not None and h.key not in wrote.failed:
+            still_silent[h.from_] = wrote.written_at_ms
         if why:
             said.append(f"{component}: state of {len(h.partitions)} partitions, task {h.from_} -> {h.to}: {why}")
     for task, wrote in sorted(tasks.items()):
+        if task in still_silent:
+            continue
         late = [p for p in wrote.late if p < len(owners) and owners[p] != task]
         known = {p for h in left if h.from_ == task and h.phase != "load" for p in h.partitions}
         for to in sorted({owners[p] for p in late if p not in known}):
             more = [p for p in late if p not in known and owners[p] == to]
             left.append(_new(left, more, task, to, now_ms))
-    return left, said
+    return left, still_silent, said
 
 
 def _step(

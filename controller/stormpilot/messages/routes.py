@@ -31,7 +31,8 @@ class DrainingTask(Part, frozen=True, kw_only=True):
 class ComponentRoute(Part, frozen=True, kw_only=True):
     """The route of one component: `active` task ids, rising; owner of each partition of the keys (fields groupings).
 
-    `hands_over`: its tasks hand the state of partitions that move over to each other, as `handovers` says.
+    `hands_over`: its tasks hand the state of partitions that move over to each other, as `handovers` says. `silent`:
+    tasks that did not save in time, and when each wrote its last answer (`advanced`).
     """
 
     component: str
@@ -40,6 +41,7 @@ class ComponentRoute(Part, frozen=True, kw_only=True):
     draining: list[DrainingTask] = msgspec.field(default_factory=list)
     hands_over: bool = False
     handovers: list[Handover] = msgspec.field(default_factory=list)
+    silent: dict[int, int] = msgspec.field(default_factory=dict)
 
 
 class Routes(Message, frozen=True, kw_only=True):
@@ -184,8 +186,10 @@ def handed_on(route: ComponentRoute, tasks: Mapping[int, KeyedTask], now_ms: int
     To be called after `settled`, with what the component's tasks wrote.
     """
     draining = [d.task for d in route.draining]
-    handovers, said = advanced(route.component, route.handovers, route.partitions, draining, tasks, now_ms)
-    return msgspec.structs.replace(route, handovers=handovers), said
+    handovers, silent, said = advanced(
+        route.component, route.handovers, route.partitions, draining, tasks, route.silent, now_ms
+    )
+    return msgspec.structs.replace(route, handovers=handovers, silent=silent), said
 
 
 def _moved(

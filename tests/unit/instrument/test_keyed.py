@@ -285,6 +285,23 @@ def test_state_that_is_too_large_or_no_json_stays_where_it_was(
     assert a.words() == {"the": 1} and store.kept == {}
 
 
+def test_a_task_answers_anew_when_zookeeper_is_back(store: Store, tmp_path: Path) -> None:
+    """Whoever drives may have given it up, and asks for nothing until it writes."""
+
+    def down(bolt: Count) -> None:
+        store.answers.clear()
+        poll(bolt)
+        assert not store.answers, "nothing is written anew without a reason"
+        store.down = True
+        with pytest.raises(StoreUnavailable):
+            poll(bolt)
+        store.down = False
+
+    store.tell()
+    play(tmp_path, [poll, down, poll])
+    assert A in store.answers
+
+
 def test_while_zookeeper_is_away_nothing_is_lost(store: Store, tmp_path: Path) -> None:
     def down(bolt: Count) -> None:
         store.down = True

@@ -151,6 +151,27 @@ def test_what_reached_the_giver_too_late_is_handed_over_after_it() -> None:
     assert on(done, 60_000, wrote(6, late=[1])).handovers == [], "it has the partition again"
 
 
+def test_what_came_late_is_asked_of_a_task_that_does_not_answer_once_until_it_writes_again() -> None:
+    done = msgspec.structs.replace(switch(route(), TASKS, 5, 6, 0), draining=[], handovers=[])
+    last = wrote(5, late=[1, 3], writtenAtMs=50_000)
+    saving = on(on(done, 60_000, last), 60_000 + DRAIN_MIN_MS, last)
+    given_up_ms = 60_000 + DRAIN_MIN_MS + ANSWER_MS
+    after, (said,) = handed_on(saving, last, given_up_ms)
+    assert (after.handovers, after.silent) == ([], {5: 50_000})
+    assert said == "count: state of 2 partitions, task 5 -> 6: task 5 did not save it within 60 s: given up"
+    assert on(after, given_up_ms + 600_000, last) == after
+    assert on(after, given_up_ms + 600_000) == after, "its answer cannot be read just now"
+    again = on(after, given_up_ms + 700_000, wrote(5, late=[1, 3], writtenAtMs=800_000))
+    assert (one(again).partitions, again.silent) == ([1, 3], {})
+
+
+def test_what_came_late_to_a_task_that_could_not_save_something_else_follows() -> None:
+    saving = on(switch(route(), TASKS, 5, 6, 0), DRAIN_MIN_MS, idle=5)
+    after, (said,) = handed_on(saving, wrote(5, failed={"5-6-0": "too much"}, late=[1]), 3_000)
+    assert "too much" in said
+    assert (one(after).partitions, after.silent) == ([1], {})
+
+
 def test_two_hand_overs_of_one_moment_have_names_of_their_own() -> None:
     done = msgspec.structs.replace(switch(route(), TASKS, 5, 6, 0), draining=[])
     (first, second) = on(on(done, DRAIN_MIN_MS), DRAIN_MIN_MS).handovers + on(done, 0, wrote(5, late=[])).handovers

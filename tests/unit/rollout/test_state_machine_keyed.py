@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import msgspec
 
-from doubles.rolling import CONFIG, WORK, handing_over, worker
-from stormpilot.messages.handover import Handover
+from doubles.rolling import CONFIG, WORK, T, handing_over, worker
+from stormpilot.messages.handover import Handover, KeyedTask
 from stormpilot.messages.rollouts import RolloutStepPart
 from stormpilot.messages.routes import Routes, first_route
 from stormpilot.operate.rollouts import view
@@ -45,6 +45,15 @@ def test_tasks_whose_tuples_cannot_be_given_back_stay_named_until_they_can_howev
     r.everybody_gets_tuples()
     assert (r.rollout.outcome, r.rollout.text) == ("ABORTED", "by ops")
     assert r.now_s - since_s > CONFIG.start_timeout_s
+
+
+def test_a_rollout_goes_on_without_the_state_of_a_task_that_is_gone() -> None:
+    """It told of late tuples, and of nothing since: their state was asked for again and again."""
+    r = handing_over(answers=False, last_answers={2: KeyedTask(topology_id=T, task=2, written_at_ms=1, late=[0])})
+    r.until_ended()
+    r.everybody_gets_tuples()
+    said = [text for found in r.written for text in found.messages if "task 2 -> 5" in text]
+    assert len(said) == 1 and "task 2 did not save it within 60 s: given up" in said[0]
 
 
 def test_a_step_that_moves_and_cannot_give_tuples_back_in_time_gives_them_back_later() -> None:
