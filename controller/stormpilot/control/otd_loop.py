@@ -36,6 +36,8 @@ from stormpilot.publish.publisher import Publisher
 States = Mapping[str, TopologyState]
 Kind = Literal["move", "switch"]
 Answer = otd.Step | otd.Switch | None
+Told = dict[str, otd.Lacking | None]
+"""What the planner says topologies lack, by topology id; None: nothing."""
 
 
 @dataclass
@@ -69,7 +71,7 @@ class OtdLoop:
             found, told = found + proposal, told | answers
         return _together(found), self._events(told, ready, situation.now_ms)
 
-    def _proposal(self, state: TopologyState, situation: Situation) -> tuple[list[Verdict], dict[str, Answer]]:
+    def _proposal(self, state: TopologyState, situation: Situation) -> tuple[list[Verdict], Told]:
         """The next move of a topology by itself, to be proposed; none while it is proposed, or what comes before it."""
         t = state.topology.id
         entry, _ = self.publisher.proposal(t)
@@ -82,11 +84,10 @@ class OtdLoop:
             found = [v for v in found if t not in v.plans or v.plans[t].workers != entry.plan.workers]
         return found, told
 
-    def _next(self, ready: States, situation: Situation) -> tuple[list[Verdict], dict[str, Answer]]:
+    def _next(self, ready: States, situation: Situation) -> tuple[list[Verdict], Told]:
         """The next move of one executor: to a standby, else out of workers that can be emptied, else any.
 
-        Before it, those that may not be made; with it, the planner's answer to each topology, where any move is asked
-        for.
+        Before it, those that may not be made; with it, what each topology lacks, where any move is asked for.
         """
         if not ready:
             return [], {}
@@ -105,13 +106,13 @@ class OtdLoop:
 
     def _allowed(
         self, ready: States, model: Model, situation: Situation, *, by: Kind = "move"
-    ) -> tuple[list[Verdict], dict[str, Answer]]:
+    ) -> tuple[list[Verdict], Told]:
         """The next step that may be made; topologies whose own may not be keep nobody else from theirs."""
-        left, found, told = dict(ready), list[Verdict](), dict[str, Answer]()
+        left, found, told = dict(ready), list[Verdict](), Told()
         while left:
             verdict, answer, refused = self._step(left, model, situation, by)
             found += [] if verdict is None else [verdict]
-            told |= dict.fromkeys(left, answer)
+            told |= {t: _lacks(answer, t) for t in left}
             if refused is None:
                 break
             del left[refused]
@@ -211,17 +212,17 @@ class OtdLoop:
             threshold_asc_tps=max(s.threshold_asc_tps for s in sections),
         )
 
-    def _events(self, told: Mapping[str, Answer], ready: States, now_ms: int) -> list[Event]:
+    def _events(self, told: Told, ready: States, now_ms: int) -> list[Event]:
         """RESOURCES_INSUFFICIENT when that begins, RESOURCES_SUFFICIENT when it ends: each once."""
         events = []
-        for t, answer in sorted(told.items()):
-            name, lacking = ready[t].topology.name, isinstance(answer, otd.Lacking)
-            if isinstance(answer, otd.Lacking) and t not in self.insufficient:
-                events.append(Event(EventKind.RESOURCES_INSUFFICIENT, t, name, answer.text, now_ms))
-            elif not lacking and t in self.insufficient:
+        for t, lacking in sorted(told.items()):
+            name = ready[t].topology.name
+            if lacking is not None and t not in self.insufficient:
+                events.append(Event(EventKind.RESOURCES_INSUFFICIENT, t, name, lacking.text, now_ms))
+            elif lacking is None and t in self.insufficient:
                 text = "no worker is too loaded, or one can take its load"
                 events.append(Event(EventKind.RESOURCES_SUFFICIENT, t, name, text, now_ms))
-            (self.insufficient.add if lacking else self.insufficient.discard)(t)
+            (self.insufficient.discard if lacking is None else self.insufficient.add)(t)
         return events
 
 
@@ -235,6 +236,12 @@ def _together(verdicts: Sequence[Verdict]) -> Verdict | None:
     )
     with_plan = next((v for v in verdicts if v.plans), verdicts[0])
     return replace(with_plan, decisions=decisions, plans=plans, models=models)
+
+
+def _lacks(answer: Answer, topology_id: str) -> otd.Lacking | None:
+    """What the planner says that a topology lacks; None: nothing."""
+    lacking = answer.lacking if isinstance(answer, otd.Move) else answer
+    return lacking if isinstance(lacking, otd.Lacking) and topology_id in lacking.topologies else None
 
 
 def _of_the_cluster(budget: BudgetSection) -> BudgetSection:

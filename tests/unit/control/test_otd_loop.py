@@ -58,6 +58,17 @@ def test_otd_says_once_that_resources_lack_and_once_that_they_suffice() -> None:
     assert EventKind.RESOURCES_SUFFICIENT in [e.kind for e in w.events]
 
 
+def test_job_that_nothing_can_relieve_keeps_nobody_else_from_a_step_and_alone_is_told() -> None:
+    """`aaa` is in one worker, which is too loaded, and no worker of it is anywhere else."""
+    w = World("a", "b", "c", settings=OTD.replace("cpu_high: 0.5, cpu_low: 0.4", "cpu_high: 0.32, cpu_low: 0.3"))
+    first = w.submit({("a", 6700): (1, 2, 3, 4, 5, 6)}, name="aaa")
+    second = w.submit({("b", 6700): (1, 4, 6), ("c", 6700): (2, 3, 5)}, name="zzz")
+    w.step_otd(200)
+    assert w.history(first) == []
+    assert {e.text[:6] for e in w.history(second)} == {"case 3"}
+    assert [(e.kind, e.topology_id) for e in w.events] == [(EventKind.RESOURCES_INSUFFICIENT, first)]
+
+
 def test_otd_relieves_a_node_step_by_step_though_one_step_is_not_enough() -> None:
     """B(n) is 0.3 cores, a has more than 0.4 of them: after the first step it is overloaded still."""
     w = World("a", "b", settings=OTD)

@@ -24,10 +24,7 @@ from stormpilot.model.compiled import NOWHERE, Bools, Floats, Ints
 from stormpilot.model.values import Infeasible
 from stormpilot.planner.methods import default
 from stormpilot.planner.placement.layout import Frame, Layout, running_layout
-from stormpilot.planner.placement.problem import (
-    LeftS,
-    no_limits,
-)
+from stormpilot.planner.placement.problem import LeftS, no_limits
 from stormpilot.planner.placement.result import Result
 from stormpilot.planner.repair import repaired
 
@@ -108,16 +105,30 @@ class Params(Thresholds):
 
 
 @dataclass(frozen=True)
+class Lacking:
+    """Case 2, or case 1 without a move that helps: workers (numbers) have too much load and nothing can take it.
+
+    `topologies`: ids of those whose workers they are.
+    """
+
+    case: Literal[1, 2]
+    workers: tuple[int, ...]
+    topologies: frozenset[str]
+    text: str
+
+
+@dataclass(frozen=True)
 class Move:
     """Case 1 (load) or 3 (traffic): put `executor` into `worker`; inter-node traffic falls by `asc_tps` tuples/s.
 
-    In case 1 that may be negative: load comes first.
+    In case 1 that may be negative: load comes first. `lacking`: workers with more load that no move can help.
     """
 
     case: Literal[1, 3]
     executor: int
     worker: int
     asc_tps: float
+    lacking: Lacking | None = None
 
 
 @dataclass(frozen=True)
@@ -128,15 +139,6 @@ class Switch:
     executor: int
     standby: int
     asc_tps: float
-
-
-@dataclass(frozen=True)
-class Lacking:
-    """Case 2, or case 1 without a move that helps: workers (numbers) have too much load and nothing can take it."""
-
-    case: Literal[1, 2]
-    workers: tuple[int, ...]
-    text: str
 
 
 @dataclass(frozen=True)
@@ -230,21 +232,17 @@ class Stepper:
         load = Load.of(f, layout, self.queue, at)
         high = np.flatnonzero(load.high & load.used)
         low = load.low & load.used & ~f.fixed
-        if not len(high):
-            if not low.any():
-                return Nothing(case=4)
-            may_move = self._may_move(layout)
-            found = self._best(layout, load, low, may_move, max(at.threshold_asc_tps, LEAST_GAIN * c.total_tps))
-            return Nothing(case=3) if found is None else Move(3, *found)
         if not low.any():
-            return Lacking(2, tuple(high.tolist()), f"{self._names(layout, high)} too loaded and no worker is low")
+            return self._lacking(layout, 2, high.tolist()) or Nothing(case=4)
+        may_move, stuck = self._may_move(layout), list[int]()
         for w in self._by_load(load, high):
-            may_move = self._may_move(layout) & (layout.worker == w)
-            found = self._best(layout, load, low, may_move, -math.inf)
+            found = self._best(layout, load, low, may_move & (layout.worker == w), -math.inf)
             if found is not None:
-                return Move(1, *found)
-        text = f"{self._names(layout, high)} too loaded and no executor of them fits a worker that is low"
-        return Lacking(1, tuple(high.tolist()), text)
+                return Move(1, *found, self._lacking(layout, 1, stuck))
+            stuck.append(w)
+        lacking = self._lacking(layout, 1, stuck)
+        found = self._best(layout, load, low, may_move, max(at.threshold_asc_tps, LEAST_GAIN * c.total_tps))
+        return lacking or Nothing(case=3) if found is None else Move(3, *found, lacking)
 
     def switch_step(self, layout: Layout) -> Switch | None:
         """The next step from a complete layout that standby executors can make: no worker changes.
@@ -340,12 +338,21 @@ class Stepper:
         there = after.node_of_executors()
         return bool(c.sharing.breakers(after.worker, there, c.topology)[move.executor])
 
-    def _names(self, layout: Layout, workers: Ints, limit: int = 3) -> str:
+    def _lacking(self, layout: Layout, case: Literal[1, 2], workers: list[int]) -> Lacking | None:
+        if not workers:
+            return None
+        topologies = self.frame.compiled.model.topologies
+        ids = frozenset(topologies[t].id for t in self.frame.topology[workers].tolist())
+        why = "no executor of them fits a worker that is low" if case == 1 else "no worker is low"
+        text = f"{self._names(layout, sorted(workers))} too loaded and {why}"
+        return Lacking(case, tuple(sorted(workers)), ids, text)
+
+    def _names(self, layout: Layout, workers: list[int], limit: int = 3) -> str:
         """Workers as a person names them: by topology and supervisor."""
         c = self.frame.compiled
         names = [
             f"{c.model.topologies[int(self.frame.topology[w])].name} on {c.node_ids[int(layout.node[w])]}"
-            for w in workers[:limit].tolist()
+            for w in workers[:limit]
         ]
         more = f" and {len(workers) - limit} more are" if len(workers) > limit else " are" if len(names) > 1 else " is"
         return ", ".join(names) + more

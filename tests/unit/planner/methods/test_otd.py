@@ -164,6 +164,29 @@ def test_case_1_without_a_candidate_warns_too():
     assert "no executor of them fits" in answer.text
 
 
+def test_where_no_high_worker_can_give_traffic_falls_elsewhere():
+    """n0 holds one executor, which must not leave its worker empty; 2 and 4 talk, and n1 and n2 have room."""
+    model = running(
+        {1: "n0", 2: "n1", 3: "n1", 4: "n2", 5: "n2"},
+        {1: 950.0, 2: 100.0, 3: 100.0, 4: 100.0, 5: 100.0},
+        {(2, 4): 9.0, (3, 5): 1.0},
+    )
+    answer = next_step(model)
+    assert isinstance(answer, Move)
+    assert (answer.case, target(model, answer)) == (3, (2, "n2"))
+    assert answer.lacking is not None
+    assert (answer.lacking.workers, answer.lacking.topologies) == ((0,), {"t"})
+    assert isinstance(next_step(model, threshold_asc_tps=10.0), Lacking)
+
+
+def test_a_move_for_load_names_the_workers_with_more_load_that_cannot_give():
+    model = running({1: "n0", 2: "n1", 3: "n1", 4: "n2"}, {1: 950.0, 2: 750.0, 3: 100.0, 4: 100.0}, {})
+    answer = next_step(model)
+    assert isinstance(answer, Move)
+    assert answer.lacking is not None
+    assert answer.lacking.text == "t on n0 is too loaded and no executor of them fits a worker that is low"
+
+
 def test_case_3_takes_the_largest_fall_of_traffic_above_the_threshold():
     """1-3 cross with 9, 2-4 with 6; moving 1 to n1 gains 9 - 1 (1-2), moving 3 to n0 gains 9 - 2 (3-4)."""
     model = running(
@@ -289,16 +312,35 @@ def by_hand(frame: Frame, layout: Layout, at: Thresholds) -> tuple[int, float | 
     c = frame.compiled
     node = layout.node_of_executors()
     load = np.bincount(node, c.cpu_mhz, c.nodes)
-    memory = np.bincount(node, c.memory_mb, c.nodes)
     used = [w for w in range(frame.workers) if layout.node[w] >= 0]
     high = [w for w in used if load[layout.node[w]] > at.cpu_high * c.node_limit_mhz[layout.node[w]] + 1e-6]
     low = [w for w in used if load[layout.node[w]] <= at.cpu_low * c.node_limit_mhz[layout.node[w]] + 1e-6]
     low = [w for w in low if not frame.fixed[w]]  # a worker that must stay as it is takes nothing
     case = (1 if low else 2) if high else (3 if low else 4)
+    best = candidates(frame, layout, at, case, high, low)
+    if case == 1:
+        score = {w: load[layout.node[w]] / c.node_limit_mhz[layout.node[w]] for w in high}
+        own = {w: c.cpu_mhz[layout.worker == w].sum() for w in high}
+        first = next((w for w in sorted(high, key=lambda w: (-score[w], -own[w], w)) if w in best), None)
+        if first is not None:
+            return 1, best[first]
+        best = candidates(frame, layout, at, 3, high, low)
+        return (3, max(best.values())) if best else (1, None)
+    return case, max(best.values(), default=None) if case == 3 else None
+
+
+def candidates(
+    frame: Frame, layout: Layout, at: Thresholds, case: int, high: list[int], low: list[int]
+) -> dict[int, float]:
+    """The largest ASC of a transfer out of each worker that has one."""
+    c = frame.compiled
+    node = layout.node_of_executors()
+    load = np.bincount(node, c.cpu_mhz, c.nodes)
+    memory = np.bincount(node, c.memory_mb, c.nodes)
     best: dict[int, float] = {}
     for e in range(c.executors):
         old = int(layout.worker[e])
-        if c.fixed[e] or (layout.worker == old).sum() < 2 or (case == 1 and old not in high):
+        if c.fixed[e] or (layout.worker == old).sum() < 2 or (old in high) != (case == 1):
             continue
         for w in low:
             n = int(layout.node[w])
@@ -316,12 +358,7 @@ def by_hand(frame: Frame, layout: Layout, at: Thresholds) -> tuple[int, float | 
             asc = crossing_tps(frame, layout) - crossing_tps(frame, after)
             if case == 1 or asc > max(at.threshold_asc_tps, 1e-9 * c.total_tps):
                 best[old] = max(best.get(old, -math.inf), asc)
-    if case == 1:
-        score = {w: load[layout.node[w]] / c.node_limit_mhz[layout.node[w]] for w in high}
-        own = {w: c.cpu_mhz[layout.worker == w].sum() for w in high}
-        first = next((w for w in sorted(high, key=lambda w: (-score[w], -own[w], w)) if w in best), None)
-        return 1, None if first is None else best[first]
-    return case, max(best.values(), default=None) if case == 3 else None
+    return best
 
 
 def crossing_tps(frame: Frame, layout: Layout) -> float:
