@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -86,7 +87,7 @@ def up(
         tuned=not defaults,
         isolate=isolate,
         nodes=nodes,
-        conf=dict(_key_value(one) for one in conf or ()),
+        conf=_storm_keys(conf or ()),
     )
     started = time.monotonic()
     with progress(f"cluster {name}") as shown:
@@ -240,13 +241,20 @@ def _ports(ports: list[int]) -> str:
     return f"{ports[0]}-{ports[-1]}" if together and len(ports) > 1 else ", ".join(str(p) for p in ports)
 
 
-def _key_value(text: str) -> tuple[str, Any]:
+def _storm_keys(given: Sequence[str]) -> dict[str, Any]:
+    """Keys for storm.yaml, their values as Storm reads them there: YAML 1.1, in which `off` is false."""
     import yaml
 
-    key, equals, value = text.partition("=")
-    if not equals or not key.strip():
-        raise UsageError(f"--conf: expected KEY=VALUE, got {text!r}")
-    try:
-        return key.strip(), yaml.safe_load(value)
-    except yaml.YAMLError:
-        raise UsageError(f"--conf {key}: {value!r} is not a YAML value") from None
+    found: dict[str, Any] = {}
+    for text in given:
+        key, equals, value = text.partition("=")
+        key = key.strip()
+        if not equals or not key:
+            raise UsageError(f"--conf: expected KEY=VALUE, got {text!r}")
+        if key in found:
+            raise UsageError(f"--conf {key}: given twice")
+        try:
+            found[key] = yaml.safe_load(value)
+        except (yaml.YAMLError, ValueError, RecursionError):  # the second: a date that cannot be
+            raise UsageError(f"--conf {key}: {value!r} is not a YAML value") from None
+    return found

@@ -31,6 +31,8 @@ def refusal(*arguments: str) -> StormpilotError:
         (["--scheduler", "best"], "--scheduler: expected pilot or default, got 'best'"),
         (["--conf", "topology.workers"], "--conf: expected KEY=VALUE, got 'topology.workers'"),
         (["--conf", "topology.workers=[1"], "--conf topology.workers: '[1' is not a YAML value"),
+        (["--conf", "topology.workers=2001-13-01"], "--conf topology.workers: '2001-13-01' is not a YAML value"),
+        (["--conf", "topology.workers=1", "--conf", "topology.workers=2"], "--conf topology.workers: given twice"),
         (["--supervisors", "0"], "supervisors: expected 1 to 64, got 0"),
         (["--name", "a/b"], "name: expected up to 64 letters"),
         (["--scheduler-jar", "no-such.jar"], "scheduler_jar: no-such.jar does not exist"),
