@@ -18,7 +18,7 @@ import typer
 
 import stormpilot
 from stormpilot.cli.lazy import CommandGroup, shown
-from stormpilot.cli.stdout import ReaderGoneError, told_apart
+from stormpilot.cli.stdout import ReaderGoneError, ignore_stderr_errors, told_apart
 from stormpilot.errors import StormpilotError
 
 app = typer.Typer(
@@ -50,6 +50,7 @@ def _root(
 
 def main() -> None:
     """Run the command line; our own errors become one sentence on stderr and their exit code."""
+    ignore_stderr_errors()
     try:
         with told_apart():
             app()

@@ -1,4 +1,7 @@
-"""Stdout of the command line: what goes wrong with it is told from what goes wrong with other files."""
+"""Stdout and stderr of the command line.
+
+What goes wrong with stdout is told from what goes wrong with other files; what goes wrong with stderr changes nothing.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import contextlib
 import os
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, cast
 
 from stormpilot.errors import UsageError
@@ -41,6 +45,31 @@ class _Stdout:
             if isinstance(e, BrokenPipeError):
                 raise ReaderGoneError from e
             raise StdoutError(f"stdout: cannot write the output: {e.strerror}") from e
+
+
+class _Stderr:
+    """A stream that raises nothing: output and exit code are the same whether anybody reads what is said besides."""
+
+    def __init__(self, stream: Any):
+        self._stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        with contextlib.suppress(OSError):
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with contextlib.suppress(OSError):
+            self._stream.flush()
+
+
+def ignore_stderr_errors() -> None:
+    """From now on until the process ends (it flushes the stream once more): stderr may be gone, full or closed."""
+    stream = sys.stderr or Path(os.devnull).open("w")  # noqa: SIM115 (as long as the process)
+    sys.stderr = cast(Any, _Stderr(stream))
 
 
 @contextlib.contextmanager
