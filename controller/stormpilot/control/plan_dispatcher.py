@@ -26,7 +26,6 @@ from stormpilot.messages.moves import MoveState
 from stormpilot.observe.observer import Observation
 from stormpilot.publish.message import PlanSet, history_entry, plan_message
 from stormpilot.publish.publisher import Publisher
-from stormpilot.publish.room import plan_rooms
 from stormpilot.rollout.feasibility import RolloutSteps
 from stormpilot.zookeeper.client import ConflictError, Delete, Step
 
@@ -152,8 +151,7 @@ class PlanDispatcher:
         """The plans of one plan set, by topology id; a proposal gets an id of its own."""
         observation = situation.observation
         plan_set = PlanSet(f"r-{self.new_id()}", self.publisher.epoch.number, self.clock_ms(), ids, self.name)
-        capacities = {c.supervisor: c for c in situation.readiness.capacities}
-        rooms = plan_rooms(situation.model, ids, situation.snapshot.plans.keys(), capacities)
+        rooms = situation.rooms.of(ids)
         entries = {}
         for t in ids:
             based_on = BasedOn(

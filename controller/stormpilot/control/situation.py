@@ -26,6 +26,7 @@ from stormpilot.model.violations import Violation, violations
 from stormpilot.observe.build import ModelWithReadiness
 from stormpilot.observe.observer import Observation
 from stormpilot.observe.reader import StoreSnapshot
+from stormpilot.publish.room import PlanRooms
 from stormpilot.tuning.recommendation import Choices
 
 
@@ -109,6 +110,11 @@ class Situation:
     def _parts(self) -> Parts:
         """The parts of topologies that have no plan on its way."""
         return Parts(self._reserved)
+
+    @cached_property
+    def rooms(self) -> PlanRooms:
+        """Room for the repair of what is published now."""
+        return PlanRooms(self.model, self.snapshot.plans, {c.supervisor: c for c in self.readiness.capacities})
 
     def problems(self, plan: Plan) -> list[Violation]:
         """Violations of a plan of one topology now; another topology in one of its slots comes first."""

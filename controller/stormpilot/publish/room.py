@@ -19,18 +19,33 @@ MOST_RUNS = 20_000
 """Above it the executors of a component count as equal: a plan has to fit into a znode."""
 
 
-def plan_rooms(
-    model: Model, topology_ids: Collection[str], planned: Collection[str], capacities: Mapping[str, CapacityPart]
-) -> dict[str, PlanRoom]:
-    """By topology id. `planned` have plans, and with them numbers of their own: what they take is not taken off."""
-    left = subset(msgspec.structs.replace(model, traffic=[]), {*topology_ids, *planned})
-    supervisors = _supervisors(left, model, capacities)
-    reserved = any(RESERVED_CPU in s.resources for s in model.supervisors)
-    return {
-        t.id: PlanRoom(executors=_runs(t), supervisors=supervisors, cpu_reserved=reserved)
-        for t in model.topologies
-        if t.id in topology_ids
-    }
+class PlanRooms:
+    """Rooms of the plans of one moment; supervisors are looked through once for all topologies that have plans.
+
+    `planned` have plans, and with them numbers of their own: what they take is not taken off.
+    """
+
+    def __init__(self, model: Model, planned: Collection[str], capacities: Mapping[str, CapacityPart]) -> None:
+        self._model = model
+        self._planned = frozenset(planned)
+        self._capacities = capacities
+        self._found: dict[frozenset[str], list[SupervisorRoom]] = {}
+
+    def of(self, topology_ids: Collection[str]) -> dict[str, PlanRoom]:
+        """Rooms of the plans of one plan set, by topology id."""
+        supervisors = self._without_others(self._planned.union(topology_ids))
+        reserved = any(RESERVED_CPU in s.resources for s in self._model.supervisors)
+        return {
+            t.id: PlanRoom(executors=_runs(t), supervisors=supervisors, cpu_reserved=reserved)
+            for t in self._model.topologies
+            if t.id in topology_ids
+        }
+
+    def _without_others(self, topology_ids: frozenset[str]) -> list[SupervisorRoom]:
+        if topology_ids not in self._found:
+            left = subset(msgspec.structs.replace(self._model, traffic=[]), topology_ids)
+            self._found[topology_ids] = _supervisors(left, self._model, self._capacities)
+        return self._found[topology_ids]
 
 
 def _runs(topology: Topology) -> list[tuple[int, int, int]]:

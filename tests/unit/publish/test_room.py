@@ -13,6 +13,7 @@ from doubles.models import plan_message
 from stormpilot.messages.controller_state import CapacityPart
 from stormpilot.messages.core import PlanMessage, PlanRoom, SupervisorRoom, decode, encode
 from stormpilot.messages.signing import signature, signed, signed_room
+from stormpilot.model.subset import subset
 from stormpilot.model.values import RESERVED_CPU, Assigned, Component, Executor, Model, Supervisor, Topology, Worker
 from stormpilot.publish import room
 
@@ -60,8 +61,18 @@ CAPACITIES = {
 }
 
 
+def test_supervisors_are_looked_through_once_for_all_that_have_plans(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[set[str]] = []
+    monkeypatch.setattr(room, "subset", lambda model, ids: looked.append({*ids}) or subset(model, ids))
+    rooms = room.PlanRooms(MODEL, ["t", "planned"], CAPACITIES)
+    found = {**rooms.of(["t"]), **rooms.of(["planned"])}
+    assert looked == [{"t", "planned"}]
+    assert found == rooms.of(["planned", "t"])
+    assert rooms.of(["storms"])["storms"].supervisors != found["t"].supervisors, "it has none yet"
+
+
 def test_what_was_declared_is_never_exceeded_and_what_others_without_a_plan_take_is_gone() -> None:
-    (found,) = room.plan_rooms(MODEL, ["t"], ["planned"], CAPACITIES).values()
+    (found,) = room.PlanRooms(MODEL, ["planned"], CAPACITIES).of(["t"]).values()
     assert found == PlanRoom(
         executors=[(2, 100, 64), (1, 30, 64)],
         supervisors=[
@@ -77,15 +88,15 @@ def test_what_was_declared_is_never_exceeded_and_what_others_without_a_plan_take
 def test_declared_cpu_is_a_reservation_where_the_model_has_it_as_one() -> None:
     reserving = [msgspec.structs.replace(s, resources={RESERVED_CPU: 400.0}) for s in MODEL.supervisors]
     model = msgspec.structs.replace(MODEL, supervisors=reserving)
-    assert room.plan_rooms(model, ["t"], [], {})["t"].cpu_reserved
-    assert not room.plan_rooms(MODEL, ["t"], [], {})["t"].cpu_reserved
+    assert room.PlanRooms(model, [], {}).of(["t"])["t"].cpu_reserved
+    assert not room.PlanRooms(MODEL, [], {}).of(["t"])["t"].cpu_reserved
 
 
 def test_a_plan_of_very_many_executors_fits_into_a_znode(monkeypatch: pytest.MonkeyPatch) -> None:
     count = 100_000
     takes = [(float(i * 7919 % 4001), float(i * 104729 % 997)) for i in range(count)]
     model = Model(supervisors=[supervisor("a")], topologies=[topology("t", takes, "a")])
-    (found,) = room.plan_rooms(model, ["t"], [], {}).values()
+    (found,) = room.PlanRooms(model, [], {}).of(["t"]).values()
     assert found.executors == [
         (count, round(sum(c for c, _ in takes) / count), round(sum(m for _, m in takes) / count))
     ]
@@ -93,7 +104,7 @@ def test_a_plan_of_very_many_executors_fits_into_a_znode(monkeypatch: pytest.Mon
     many = {"workers": [Worker(supervisor="a", port=1, executors=ends)]}
     few = takes[: room.MOST_RUNS]
     model = Model(supervisors=[supervisor("a")], topologies=[topology("t", few, "a")])
-    (exact,) = room.plan_rooms(model, ["t"], [], {}).values()
+    (exact,) = room.PlanRooms(model, [], {}).of(["t"]).values()
     assert len(exact.executors) == room.MOST_RUNS
     message = plan_message(room=exact, **many)
     assert decode(encode(message), PlanMessage, "plan") == message
