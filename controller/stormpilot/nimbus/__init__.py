@@ -1,6 +1,6 @@
 """Nimbus: a Thrift client (`client.py`), its values (`values.py`), Storm's own statistics (`statistics.py`)."""
 
-from stormpilot.nimbus.client import DEFAULT_TIMEOUT_S, Nimbus
+from stormpilot.nimbus.client import DEFAULT_TIMEOUT_S, Nimbus, with_own_login
 from stormpilot.nimbus.values import (
     DEFAULT_PORT,
     Address,
@@ -23,4 +23,5 @@ __all__ = [
     "Subscription",
     "SupervisorInfo",
     "TopologyDetail",
+    "with_own_login",
 ]

@@ -244,15 +244,14 @@ class Nimbus:
     def submit(self, name: str, jar_location: str, conf: dict[str, Any], topology: Any, active: bool = True) -> None:
         """Submit an assembled `StormTopology` whose jar was uploaded.
 
-        A Nimbus that logs in to ZooKeeper takes no topology without a login of its own, others take it out of the
-        configuration: as Storm's client does, one is made up where `conf` has none.
+        It gets a login to ZooKeeper of its own: see `with_own_login`.
         """
         status = storm.TopologyInitialStatus.ACTIVE if active else storm.TopologyInitialStatus.INACTIVE
         self._call(
             "submitTopologyWithOpts",
             name=name,
             uploadedJarLocation=jar_location,
-            jsonConf=json.dumps(_with_own_login(conf)),
+            jsonConf=json.dumps(with_own_login(conf)),
             topology=topology,
             options=storm.SubmitOptions(initial_status=status),
         )
@@ -299,7 +298,11 @@ def _refuse_login(address: Address, e: Exception) -> None:
         raise RefusedError(f"Nimbus at {address}: {asked.value}") from e
 
 
-def _with_own_login(conf: dict[str, Any]) -> dict[str, Any]:
+def with_own_login(conf: dict[str, Any]) -> dict[str, Any]:
+    """A topology's configuration with a login to ZooKeeper; as Storm's client does, one is made up where it has none.
+
+    A Nimbus that logs in to ZooKeeper takes no topology without a login of its own, others take it out again.
+    """
     payload = conf.get(_PAYLOAD)
     if payload is not None and not re.fullmatch(r"\S+:\S+", str(payload)):
         raise UsageError(f"{_PAYLOAD}: expected user:password")

@@ -35,8 +35,15 @@ def build_jar(sources: Path) -> bytes:
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as jar:
         jar.writestr(_entry(f"{RESOURCES}/"), b"")
         for file in source_files(sources):
-            jar.writestr(_entry(f"{RESOURCES}/{file.as_posix()}"), (sources / file).read_bytes())
+            jar.writestr(_entry(f"{RESOURCES}/{file.as_posix()}"), _content(sources / file))
     return buffer.getvalue()
+
+
+def _content(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as e:
+        raise UsageError(f"{file} cannot be read: {e.strerror}") from e
 
 
 def _entry(name: str) -> zipfile.ZipInfo:

@@ -12,7 +12,7 @@ from typing import Any
 
 from stormpilot.errors import RefusedError, UnreachableError, UsageError
 from stormpilot.logins.jaas import SaslLogin
-from stormpilot.nimbus import DEFAULT_TIMEOUT_S, Address, Nimbus
+from stormpilot.nimbus import DEFAULT_TIMEOUT_S, Address, Nimbus, with_own_login
 from stormpilot.submit.assembly import assemble, has_java_components, python_classes
 from stormpilot.submit.jar import build_jar, source_files
 from stormpilot.submit.options import resolve_options
@@ -138,6 +138,8 @@ def send(
 ) -> str:
     """Send a submission to the leading Nimbus; returns the topology id.
 
+    What can be wrong on this side is refused before `force` kills anything.
+
     Parameters
     ----------
     force
@@ -145,12 +147,14 @@ def send(
     on_upload
         Hears (bytes sent, bytes in all) while the jar goes up.
     """
+    conf = with_own_login(submission.conf)
+    jar = b"" if submission.remote_jar else _jar(submission)
     with Nimbus.connect_leader(submission.nimbus, timeout_s) as nimbus:
         if force:
             _kill_and_wait(nimbus, submission.name, wait_s)
         _check_name(nimbus, submission.name)
-        location = submission.remote_jar or _upload(nimbus, submission, on_upload)
-        nimbus.submit(submission.name, location, submission.conf, submission.topology, active)
+        location = submission.remote_jar or _upload(nimbus, jar, on_upload)
+        nimbus.submit(submission.name, location, conf, submission.topology, active)
         return _id_of_submitted(nimbus, submission.name)
 
 
@@ -238,14 +242,22 @@ def _id_of_submitted(nimbus: Nimbus, name: str) -> str:
     return nimbus.topology_id(name)
 
 
-def _upload(nimbus: Nimbus, submission: Submission, on_upload: Callable[[int, int], None] | None) -> str:
-    data = submission.jar.read_bytes() if submission.jar else build_jar(submission.sources)
+def _jar(submission: Submission) -> bytes:
+    if submission.jar is None:
+        return build_jar(submission.sources)
+    try:
+        return submission.jar.read_bytes()
+    except OSError as e:
+        raise UsageError(f"{submission.jar} cannot be read: {e.strerror}") from e
+
+
+def _upload(nimbus: Nimbus, jar: bytes, on_upload: Callable[[int, int], None] | None) -> str:
     sent = 0
 
     def count(size: int) -> None:
         nonlocal sent
         sent += size
         if on_upload:
-            on_upload(sent, len(data))
+            on_upload(sent, len(jar))
 
-    return nimbus.upload([data], count)
+    return nimbus.upload([jar], count)

@@ -6,6 +6,7 @@ import contextlib
 import io
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -21,6 +22,13 @@ from stormpilot.instrument.topology import COLLECTOR_ID
 from stormpilot.submit import submit_topology
 
 from .conftest import PARTS, Run
+
+SHELL_ONLY = """
+from streamparse import ShellSpout, Topology
+
+class Flights(Topology):
+    source = ShellSpout.spec(command="node", script="source.js", outputs=["line"])
+"""
 
 # --- what arrives at Nimbus -------------------------------------------------------------------------------------------
 
@@ -220,6 +228,25 @@ def test_force_kills_the_running_one_and_waits_until_it_is_gone(
     assert stormpilot(project, "--force", "--wait", "1").returncode == 0
     assert nimbus.killed == [("flights", 1)]
     assert [s.name for s in nimbus.submitted] == ["flights"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "src not found"),
+        (["-R", "inbox/there.jar", "-O", "storm.zookeeper.topology.auth.payload=unknown"], "expected user:password"),
+    ],
+)
+def test_force_kills_nothing_where_what_is_here_cannot_be_sent(
+    project: Path, nimbus: FakeNimbus, arguments: list[str], words: str, stormpilot: Run
+) -> None:
+    shutil.rmtree(project / "src")
+    (project / "topologies" / "flights.py").write_text(SHELL_ONLY)
+    nimbus.running["flights"] = "ACTIVE"
+    done = stormpilot(project, "--force", *arguments)
+    assert (done.returncode, words in done.stderr) == (2, True), done.stderr
+    assert nimbus.killed == []
+    assert nimbus.uploads == {}
 
 
 def test_a_name_that_storm_does_not_take_is_refused(project: Path, nimbus: FakeNimbus, stormpilot: Run) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import io
 import os
 import zipfile
@@ -52,3 +53,12 @@ def test_a_changed_source_gives_another_jar(tmp_path: Path) -> None:
 def test_a_project_without_sources_is_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="src not found"):
         build_jar(tmp_path / "src")
+
+
+def test_a_source_that_cannot_be_read_is_refused_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(self: Path) -> bytes:
+        raise PermissionError(errno.EACCES, "Permission denied", str(self))
+
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    with pytest.raises(UsageError, match=r"bolts\.py cannot be read: Permission denied"):
+        build_jar(make_sources(tmp_path / "src"))
