@@ -29,6 +29,7 @@ from kazoo.exceptions import (
     SessionExpiredError,
     SessionMovedError,
 )
+from kazoo.handlers.threading import SequentialThreadingHandler
 from kazoo.protocol.states import KazooState, KeeperState, WatchedEvent
 from kazoo.retry import KazooRetry
 from kazoo.security import ACL, CREATOR_ALL_ACL, READ_ACL_UNSAFE
@@ -41,7 +42,7 @@ Watch = Callable[[WatchedEvent], None]
 NOBODY = Login()
 _PIPELINE = 500
 CONNECT_S = 5.0
-"""Time that a command waits for the connection."""
+"""Time that a command waits for the connection: enough to try every host."""
 _silent = logging.getLogger("stormpilot.kazoo")
 _silent.setLevel(logging.CRITICAL)  # what kazoo would say of a connection, its users here say in their own words
 
@@ -161,6 +162,7 @@ class ZooKeeper:
         try:
             self.client = KazooClient(
                 hosts=hosts,
+                handler=_handler(hosts),
                 timeout=session_timeout_s,
                 logger=_silent,
                 connection_retry=KazooRetry(max_tries=-1, delay=0.1, max_delay=2.0),
@@ -366,6 +368,18 @@ def _no_auth(path: str) -> DeniedError:
         f"ZooKeeper refuses {path} to us: its access list names another user; set zookeeper.auth_file "
         "or .jaas_file to the login that Storm's daemons use"
     )
+
+
+def _handler(hosts: str) -> SequentialThreadingHandler:
+    """Kazoo's, but a host that is off takes its share of `CONNECT_S`, not a whole session time-out, from the others."""
+    handler = SequentialThreadingHandler()
+    connect_to, most_s = handler.create_connection, CONNECT_S / (hosts.count(",") + 1)
+
+    def create_connection(*args: Any, timeout: float, **kwargs: Any) -> Any:
+        return connect_to(*args, timeout=min(timeout, most_s), **kwargs)
+
+    handler.create_connection = create_connection
+    return handler
 
 
 def connect(hosts: str, *, login: Login = NOBODY) -> ZooKeeper:

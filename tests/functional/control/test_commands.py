@@ -7,6 +7,7 @@ import json
 import logging
 import socket
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 import structlog
 
 from stormpilot import cli
+from stormpilot.zookeeper import client
 
 Run = Callable[..., "Done"]
 EXAMPLE = Path(__file__).resolve().parents[3] / "docs" / "reference" / "controller.example.yaml"
@@ -32,7 +34,7 @@ class Done:
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Done]:
     """Run a command line in this process."""
-    monkeypatch.setattr("stormpilot.zookeeper.client.CONNECT_S", 0.3)
+    monkeypatch.setattr(client, "CONNECT_S", 0.3)
 
     def run_one(*arguments: str | Path) -> Done:
         monkeypatch.setattr(sys, "argv", ["stormpilot", *map(str, arguments)])
@@ -157,6 +159,27 @@ def test_absent_zookeeper_is_said_and_ends_with_3(run: Run, command: list[str], 
     done = run(*command, "--zookeeper", nobody)
     assert done.code == 3
     assert f"ZooKeeper at {nobody} does not answer" in done.err
+
+
+def test_machines_of_zookeeper_that_are_off_leave_time_to_ask_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    hosts = [f"192.0.2.{n}" for n in (1, 2, 3)]
+    waited_s: dict[str, float] = {}
+    asked_all = threading.Event()
+
+    def answer_nothing(address: tuple[str, int], timeout: float) -> None:
+        waited_s.setdefault(address[0], timeout)
+        if len(waited_s) == len(hosts):
+            asked_all.set()
+        raise TimeoutError  # (as if that time were over)
+
+    monkeypatch.setattr(socket, "create_connection", answer_nothing)
+    zookeeper = client.ZooKeeper(",".join(hosts))
+    zookeeper.start()
+    try:
+        assert asked_all.wait(60)
+    finally:
+        zookeeper.stop()
+    assert sum(waited_s.values()) <= client.CONNECT_S
 
 
 @pytest.mark.parametrize(
