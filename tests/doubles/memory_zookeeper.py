@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from stormpilot.zookeeper.client import Append, Check, ConflictError, Delete, Node, NodeStat, Put, Step
+from stormpilot.zookeeper.client import Append, Check, ConflictError, Delete, DeniedError, Node, NodeStat, Put, Step
 
 
 class MemoryZooKeeper:
     """The calls that reading and publishing make; there are no sessions and no watches.
 
     `commits` are the transactions that were written; `before_commit` is called before each, to write in between.
+    `denied` are the znodes whose access lists do not let us read them.
     """
 
     def __init__(self, clock_ms: Callable[[], int]):
@@ -20,9 +21,14 @@ class MemoryZooKeeper:
         self._written: dict[str, tuple[Node, int]] = {}
         self.commits: list[list[Step]] = []
         self.before_commit: Callable[[], None] = lambda: None
+        self.denied: set[str] = set()
 
     def read(self, paths: Sequence[str], watch: object = None, *, keep_denied: bool = False) -> list[Node | None]:
-        return [self._nodes.get(p) for p in paths]
+        if not keep_denied:
+            self._refuse_denied(paths)
+        return [
+            Node(b"", 0, 0, denied=True) if p in self.denied and p in self._nodes else self._nodes.get(p) for p in paths
+        ]
 
     def stats(self, paths: Sequence[str]) -> list[NodeStat | None]:
         return [None if (n := self._nodes.get(p)) is None else self._stat(p, n) for p in paths]
@@ -35,6 +41,7 @@ class MemoryZooKeeper:
         return NodeStat(number, node.written_at_ms, len(node.data), len(self._children(path)))
 
     def children(self, paths: Sequence[str], watch: object = None) -> list[list[str]]:
+        self._refuse_denied(paths)
         return [self._children(p) for p in paths]
 
     def ensure(self, paths: Iterable[str]) -> None:
@@ -47,7 +54,7 @@ class MemoryZooKeeper:
         self._nodes[path] = Node(data, 0 if before is None else before.version + 1, self._clock_ms())
 
     def delete(self, path: str) -> bool:
-        for name in self._children(path):
+        for name in self.children([path])[0]:
             self.delete(f"{path}/{name}")
         return self._nodes.pop(path, None) is not None
 
@@ -61,6 +68,11 @@ class MemoryZooKeeper:
             self._nodes = before
             raise
         self.commits.append(list(steps))
+
+    def _refuse_denied(self, paths: Iterable[str]) -> None:
+        for path in paths:
+            if path in self.denied and path in self._nodes:
+                raise DeniedError(f"ZooKeeper refuses {path} to us")
 
     def _do(self, step: Step) -> None:
         if isinstance(step, Append):

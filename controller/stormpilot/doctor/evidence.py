@@ -198,8 +198,8 @@ def _fields(data: bytes, kind: type[T]) -> T:
 def _thresholds(zookeeper: ZooKeeper, paths: Paths) -> dict[str, int]:
     ids = zookeeper.children([paths.thresholds()])[0]
     found = {}
-    for i, node in zip(ids, zookeeper.read([paths.thresholds(i) for i in ids]), strict=True):
-        if node is None:
+    for i, node in zip(ids, zookeeper.read([paths.thresholds(i) for i in ids], keep_denied=True), strict=True):
+        if node is None or node.denied:
             continue
         try:
             found[i] = _fields(node.data, _Mined).mined_at_ms

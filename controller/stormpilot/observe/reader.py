@@ -135,7 +135,8 @@ class Reader:
         watched = [n for n in names if n not in unwatched]
         nodes = dict(zip(watched, self._zookeeper.read(watched, self._watch, keep_denied=True), strict=True))
         nodes |= dict(zip(unwatched, self._zookeeper.read(list(unwatched), keep_denied=True), strict=True))
-        lock_nodes = self._zookeeper.read([f"{p.leader}/{n}" for n in sorted(locks, key=lambda n: n[-10:])])
+        lock_paths = [f"{p.leader}/{n}" for n in sorted(locks, key=lambda n: n[-10:])]
+        lock_nodes = dict(zip(lock_paths, self._zookeeper.read(lock_paths, keep_denied=True), strict=True))
 
         topologies = {
             i: s for i in ids if (s := self._decode(nodes[p.topology(i)], TopologySnapshot, p.topology(i), problems))
@@ -171,7 +172,7 @@ class Reader:
             moves={i: v for i in ids if (v := self._decode(nodes[p.moves(i)], MoveState, p.moves(i), problems))},
             rollouts=self._versioned(nodes, {i: p.rollout(i) for i in ids}, Rollout, problems),
             tables=self._versioned(nodes, {i: p.routes(i) for i in ids}, Routes, problems),
-            contenders=tuple(n.data[:MAX_NAME_BYTES].decode(errors="replace") for n in lock_nodes if n is not None),
+            contenders=tuple(_contender(n, path, problems) for path, n in lock_nodes.items() if n is not None),
             unreadable_topologies=frozenset(i for i in ids if i not in topologies and nodes[p.topology(i)] is not None),
             settings=self._settings.read(problems),
             thresholds={
@@ -186,7 +187,7 @@ class Reader:
         """Profiles of weeks of these topologies, by id; what is not there or cannot be read is left out."""
         paths = [self._paths.profile(i) for i in topology_ids]
         found = {}
-        for i, path, node in zip(topology_ids, paths, self._zookeeper.read(paths), strict=True):
+        for i, path, node in zip(topology_ids, paths, self._zookeeper.read(paths, keep_denied=True), strict=True):
             with contextlib.suppress(UsageError):
                 if node is not None:
                     found[i] = read_message(node, Profile, path)
@@ -227,7 +228,7 @@ class Reader:
         folder = self._paths.keyed(topology_id, "tasks")
         paths = [f"{folder}/{name}" for name in self._zookeeper.children([folder])[0]]
         found = {}
-        for path, node in zip(paths, self._zookeeper.read(paths), strict=True):
+        for path, node in zip(paths, self._zookeeper.read(paths, keep_denied=True), strict=True):
             with contextlib.suppress(UsageError):
                 if node is not None:
                     wrote = decode(node.data, KeyedTask, path)
@@ -247,3 +248,11 @@ class Reader:
             return None
         self._whole[path] = plan
         return plan
+
+
+def _contender(node: Node, path: str, problems: dict[str, str]) -> str:
+    """Name of a controller in the election; whoever denies it waits there, or leads, all the same."""
+    if node.denied:
+        problems[path] = f"{path}: its access list does not let us read it"
+        return "unreadable"
+    return node.data[:MAX_NAME_BYTES].decode(errors="replace")

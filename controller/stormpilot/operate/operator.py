@@ -51,8 +51,13 @@ class Operator:
     def topologies(self) -> dict[str, TopologySnapshot]:
         """Running topologies, by id; what cannot be read is left out."""
         ids = self.zookeeper.children([self.paths.topology()])[0]
-        found = {i: self.read(self.paths.topology(i), TopologySnapshot)[0] for i in ids}
-        return {i: s for i, s in found.items() if s is not None}
+        paths = [self.paths.topology(i) for i in ids]
+        found = {}
+        for i, path, node in zip(ids, paths, self.zookeeper.read(paths, keep_denied=True), strict=True):
+            with contextlib.suppress(UsageError):
+                if node is not None:
+                    found[i] = decode(node.data, TopologySnapshot, path)
+        return found
 
     def topology(self, name_or_id: str) -> TopologySnapshot:
         """The running topology of that name or id: see `topology_ref`."""

@@ -109,7 +109,7 @@ def keyed_tasks(operator: Operator, topology_id: str) -> dict[int, KeyedTask]:
     folder = operator.paths.keyed(topology_id, "tasks")
     paths = [f"{folder}/{name}" for name in operator.zookeeper.children([folder])[0]]
     found: dict[int, KeyedTask] = {}
-    for path, node in zip(paths, operator.zookeeper.read(paths), strict=True):
+    for path, node in zip(paths, operator.zookeeper.read(paths, keep_denied=True), strict=True):
         try:
             if node is not None:
                 wrote = decode(node.data, KeyedTask, path)
@@ -155,7 +155,7 @@ def loads(operator: Operator, topology: str) -> dict[int, TaskLoad]:
     folder = operator.paths.load(topology_id)
     paths = [f"{folder}/{name}" for name in operator.zookeeper.children([folder])[0]]
     found: dict[int, TaskLoad] = {}
-    for path, node in zip(paths, operator.zookeeper.read(paths), strict=True):
+    for path, node in zip(paths, operator.zookeeper.read(paths, keep_denied=True), strict=True):
         try:
             tasks = decode(node.data, LoadReport, path).tasks if node else []
         except UsageError:

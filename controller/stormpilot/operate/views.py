@@ -36,7 +36,7 @@ def history(operator: Operator, topology_id: str) -> list[HistoryStep]:
     names = operator.zookeeper.children([operator.paths.plan_history(topology_id)])[0]
     paths = [operator.paths.plan_history(topology_id, n) for n in sorted(names, reverse=True)]
     entries = []
-    for path, node in zip(paths, operator.zookeeper.read(paths), strict=True):
+    for path, node in zip(paths, operator.zookeeper.read(paths, keep_denied=True), strict=True):
         if node is not None:
             try:
                 entries.append(decode(node.data, HistoryEntry, path))
@@ -51,7 +51,7 @@ def audit(operator: Operator, since_ms: int = 0) -> list[AuditRecord]:
     names = operator.zookeeper.children([operator.paths.audit()])[0]
     paths = [operator.paths.audit(n) for n in sorted(names, key=lambda n: n[-10:])]
     found = []
-    for path, node in zip(paths, operator.zookeeper.read(paths), strict=True):
+    for path, node in zip(paths, operator.zookeeper.read(paths, keep_denied=True), strict=True):
         if node is not None:
             try:
                 record = decode(node.data, AuditRecord, path)

@@ -5,10 +5,11 @@ The scheduler plug-in removes the rest (snapshots, status, plans, load, keyed st
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 import structlog
 
+from stormpilot.errors import RefusedError
 from stormpilot.publish.publisher import Publisher
 from stormpilot.zookeeper.client import ZooKeeper
 from stormpilot.zookeeper.paths import Paths
@@ -26,6 +27,7 @@ class Cleaner:
         self._publisher = publisher
         self._grace_ms = grace_ms
         self._gone_since_ms: dict[str, int] = {}
+        self._kept: set[str] = set()
 
     def clean(self, alive: Collection[str], now_ms: int) -> list[str]:
         """Look at what is there and remove what is due; the ids of topologies of which nothing is left.
@@ -40,24 +42,37 @@ class Cleaner:
         found = self._zookeeper.children(parents)
         ids = {i for names in found for i in names} - set(alive)
         self._gone_since_ms = {i: self._gone_since_ms.get(i, now_ms) for i in ids}
+        removed = []
         due = sorted(i for i, since_ms in self._gone_since_ms.items() if now_ms - since_ms >= self._grace_ms)
         for i in due:
             self._publisher.write([])  # only while we lead
-            for parent, names in zip(parents, found, strict=True):
-                if i in names:
-                    self._zookeeper.delete(f"{parent}/{i}")
-            log.info("removed what a dead topology left", topology=i)
-        return due
+            if self._remove(i, [f"{parent}/{i}" for parent, names in zip(parents, found, strict=True) if i in names]):
+                log.info("removed what a dead topology left", topology=i)
+                removed.append(i)
+        return removed
 
     def clean_mined(self, mined_at_ms: Mapping[str, int], alive: Collection[str], oldest_ms: int) -> list[str]:
         """Remove what was mined of topologies that are gone, once it is older than `oldest_ms`; the ids of these.
 
         Until then it serves a topology that is submitted anew under the same name. Raises `DeposedError` as `clean`.
         """
+        removed = []
         due = sorted(i for i, at_ms in mined_at_ms.items() if i not in alive and at_ms < oldest_ms)
         for i in due:
             self._publisher.write([])  # only while we lead
-            for path in (self._publisher.paths.thresholds(i), self._publisher.paths.profile(i)):
+            if self._remove(i, [self._publisher.paths.thresholds(i), self._publisher.paths.profile(i)]):
+                log.info("removed what was mined of a topology that is gone", topology=i)
+                removed.append(i)
+        return removed
+
+    def _remove(self, topology_id: str, paths: Iterable[str]) -> bool:
+        """Remove znodes of a topology; False, said once, where an access list or a new child does not let us."""
+        try:
+            for path in paths:
                 self._zookeeper.delete(path)
-            log.info("removed what was mined of a topology that is gone", topology=i)
-        return due
+        except RefusedError as e:
+            if topology_id not in self._kept:
+                log.warning("what a dead topology left cannot be removed", topology=topology_id, why=e)
+            self._kept.add(topology_id)
+            return False
+        return True

@@ -7,6 +7,7 @@ ended in the middle of a line, goes on without a gap and without a double.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -15,9 +16,10 @@ from pathlib import Path
 import msgspec
 import structlog
 
-from stormpilot.errors import UsageError
+from stormpilot.errors import RefusedError, UsageError
 from stormpilot.messages.core import decode
 from stormpilot.messages.settings import AuditRecord
+from stormpilot.observe.plausible import read_message
 from stormpilot.zookeeper.client import ZooKeeper
 from stormpilot.zookeeper.paths import Paths
 
@@ -67,19 +69,20 @@ class AuditLog:
         """Copy what is new; `UnreachableError` when ZooKeeper is away."""
         names = sorted(self._zookeeper.children([self._paths.audit()])[0], key=lambda n: n[-10:])
         new = [n for n in names if n not in self._seen]
-        nodes = self._zookeeper.read([self._paths.audit(n) for n in new])
+        nodes = self._zookeeper.read([self._paths.audit(n) for n in new], keep_denied=True)
         records = []
         for name, node in zip(new, nodes, strict=True):
             if node is not None:
                 try:
-                    records.append(decode(node.data, AuditRecord, self._paths.audit(name)))
+                    records.append(read_message(node, AuditRecord, self._paths.audit(name)))
                 except UsageError as e:
                     log.warning("audit record cannot be read, left out", why=e)
         if not self._append(records):
             return
         self._seen = set(names)
         for name in names[: max(0, len(names) - KEPT)]:
-            self._zookeeper.delete(self._paths.audit(name))
+            with contextlib.suppress(RefusedError):  # not ours: it stays
+                self._zookeeper.delete(self._paths.audit(name))
 
     def _append(self, records: Iterable[AuditRecord]) -> bool:
         if self._file is None:

@@ -47,3 +47,21 @@ def test_snapshot_that_was_not_written_since_is_the_same_object_again() -> None:
     third = reader.read()
     assert third.topologies[changed.id] == changed
     assert list(third.problems) == [paths.topology(changed.id)]
+
+
+def test_znodes_that_deny_us_are_named_or_left_out_and_the_rest_is_read() -> None:
+    zookeeper, paths = MemoryZooKeeper(lambda: T0_MS), Paths()
+    reader = Reader(zookeeper, paths)  # type: ignore[arg-type]
+    zookeeper.put(paths.topology(TOPOLOGY), encode(topology()))
+    zookeeper.put(f"{paths.leader}/b__lock__0000000002", b"nimbus-1:7")
+    denied = f"{paths.leader}/x__lock__0000000001"
+    unnamed = [paths.profile(TOPOLOGY), paths.keyed(TOPOLOGY, "tasks", "1")]
+    for path in (denied, *unnamed):
+        zookeeper.put(path, b"{}")
+        zookeeper.denied.add(path)
+    seen = reader.read()
+    assert list(seen.topologies) == [TOPOLOGY]
+    assert seen.contenders == ("unreadable", "nimbus-1:7")
+    assert list(seen.problems) == [denied]
+    assert reader.read_profiles([TOPOLOGY]) == {}
+    assert reader.read_keyed(TOPOLOGY) == {}

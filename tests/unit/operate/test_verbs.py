@@ -55,6 +55,14 @@ def world() -> World:
     return World()
 
 
+def test_a_topology_whose_snapshot_denies_us_is_none_and_others_are_found(world: World) -> None:
+    evil = PATHS.topology("evil-1-1")
+    world.zookeeper.put(evil, b"{}")
+    world.zookeeper.denied.add(evil)
+    assert list(world.operator().topologies()) == [ID]
+    assert world.operator().topology_name("flights") == "flights"
+
+
 def test_a_drain_does_not_begin_with_a_decision_of_before(world: World) -> None:
     """`drain --wait` told why nothing moves, which was of a cycle that knew of no drain."""
     world.decide("COOL_DOWN", T0_MS - 60_000)

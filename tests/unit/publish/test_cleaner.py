@@ -52,6 +52,19 @@ def test_a_topology_that_returns_within_the_grace_time_loses_nothing(zookeeper: 
     assert left(zookeeper, DEAD) == 4
 
 
+def test_a_dead_topology_whose_znodes_deny_us_keeps_no_other_from_being_removed(zookeeper: MemoryZooKeeper) -> None:
+    denying = "a-denying-3"
+    for path in (PATHS.hold(denying), PATHS.thresholds(denying)):
+        zookeeper.put(path, b"{}")
+        zookeeper.denied.add(path)
+    c = cleaner(zookeeper)
+    c.clean({ALIVE}, 0)
+    for _ in range(2):
+        assert denying not in c.clean({ALIVE}, GRACE_MS)
+    assert (left(zookeeper, DEAD), left(zookeeper, ALIVE)) == (0, 4)
+    assert c.clean_mined({denying: 0, DEAD: 0}, {ALIVE}, 1) == [DEAD]
+
+
 def test_a_deposed_leader_removes_nothing(zookeeper: MemoryZooKeeper) -> None:
     c = cleaner(zookeeper)
     c.clean({ALIVE}, 0)
