@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from stormpilot.errors import UsageError
-from stormpilot.submit.jar import build_jar
+from stormpilot.submit.jar import build_jar, source_files
 
 
 def make_sources(folder: Path) -> Path:
@@ -48,6 +48,18 @@ def test_a_changed_source_gives_another_jar(tmp_path: Path) -> None:
     before = build_jar(sources)
     (sources / "bolts.py").write_text("a = 2\n")
     assert build_jar(sources) != before
+
+
+def test_packages_behind_symbolic_links_go_along_and_one_that_leads_back_ends(tmp_path: Path) -> None:
+    shared = tmp_path / "shared"
+    (shared / "deep").mkdir(parents=True)
+    (shared / "deep" / "x.py").write_text("")
+    sources = make_sources(tmp_path / "src")
+    for name, target in {"one": shared, "two": shared, "pkg/back": sources, "itself": "itself"}.items():
+        (sources / name).symlink_to(target)
+    (shared / "back").symlink_to(shared)
+    files = [f.as_posix() for f in source_files(sources)]
+    assert files == ["bolts.py", "data.csv", "one/deep/x.py", "pkg/__init__.py", "pkg/deep/x.py", "two/deep/x.py"]
 
 
 def test_a_project_without_sources_is_refused_by_name(tmp_path: Path) -> None:
