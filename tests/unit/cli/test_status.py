@@ -130,7 +130,7 @@ def test_everything_is_well() -> None:
 @pytest.mark.parametrize(
     ("fields", "up", "text"),
     [
-        ({"contenders": ()}, False, "DOWN since "),
+        ({"contenders": ()}, False, "DOWN since 2025-11-21 01:54:55 UTC: "),
         ({"contenders": (), "controller": None}, False, "no controller has run here yet"),
         ({"controller": None}, True, "starting"),
         ({"contenders": ("n2:9",)}, True, "starting"),
