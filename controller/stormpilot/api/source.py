@@ -76,8 +76,10 @@ class Source:
         """The model of the last cycle, with the rates measured; `ProblemError` 503 where that was not our cycle."""
         board = self.board
         if board.part != "leading":
-            who = f"{board.leader} leads" if board.leader else "nobody leads yet"
-            raise ProblemError(503, "NOT_LEADING", f"{board.name} measures nothing: {who}; ask there")
+            who = "nobody leads yet"
+            if board.leader:
+                who = f"{board.leader} leads; ask the API on {board.leader.partition(':')[0]}"
+            raise ProblemError(503, "NOT_LEADING", f"{board.name} measures nothing: {who}")
         found = None if board.last is None else board.last.model
         if found is None:
             raise ProblemError(

@@ -133,7 +133,7 @@ def test_standby_serves_what_is_in_zookeeper_and_says_who_leads(api: Api) -> Non
     with api.client("viewer") as client:
         answer = client.get(f"{API}/model")
         assert answer.status_code == 503
-        assert f"{NAME} leads; ask there" in answer.json()["detail"]
+        assert f"{NAME} leads; ask the API on n1" in answer.json()["detail"]
         assert client.get("/readyz").json()["text"].startswith(f"standby for {NAME}")
 
 
