@@ -50,6 +50,12 @@ def test_page_asks_for_a_token_before_it_asks_for_anything_else(api: Api, make: 
             assert wanted not in client.get("/").text
 
 
+def test_page_with_a_login_links_no_metrics_as_a_link_sends_no_token(api: Api) -> None:
+    with api.client() as client:
+        assert client.get("/metrics").status_code == 401
+        assert 'html[data-login] a[href="/metrics"] { display: none; }' in client.get("/").text
+
+
 def test_page_reads_fields_that_are_there(api: Api) -> None:
     """Fields of the rows that the script names are fields of the status; the raw log line is none of them."""
     html = (PAGES / "index.html").read_text()
