@@ -37,7 +37,7 @@ States = Mapping[str, TopologyState]
 Kind = Literal["move", "switch"]
 Answer = otd.Step | otd.Switch | None
 Told = dict[str, otd.Lacking | None]
-"""What the planner says topologies lack, by topology id; None: nothing."""
+"""Lack of topologies by the planner, by topology id; None: none."""
 
 
 @dataclass
@@ -239,7 +239,7 @@ def _together(verdicts: Sequence[Verdict]) -> Verdict | None:
 
 
 def _lacks(answer: Answer, topology_id: str) -> otd.Lacking | None:
-    """What the planner says that a topology lacks; None: nothing."""
+    """Lack of a topology by the answer of the planner; None: none."""
     lacking = answer.lacking if isinstance(answer, otd.Move) else answer
     return lacking if isinstance(lacking, otd.Lacking) and topology_id in lacking.topologies else None
 

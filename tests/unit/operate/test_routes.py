@@ -142,8 +142,8 @@ def test_of_two_who_move_at_once_one_is_told(act: Act, zookeeper: MemoryZooKeepe
     operate.shift_route(act(), "tally", "count", 5, 6)
     read = zookeeper.read
 
-    def and_somebody_writes(paths: Any, watch: object = None) -> Any:
-        found = read(paths)
+    def and_somebody_writes(paths: Any, watch: object = None, **options: Any) -> Any:
+        found = read(paths, **options)
         if paths == [PATHS.routes(ID)]:
             zookeeper.put(PATHS.routes(ID), found[0].data)  # type: ignore[union-attr]
         return found
