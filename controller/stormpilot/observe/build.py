@@ -259,8 +259,8 @@ def _topology(
         bare = Topology(
             id="", name="", workers=1, components=_components(snapshot), executors=executors, assignment=placement
         )
-        if not law.rows and (used := jvm_cores(bare, rates)):
-            law = within_measured(law, places_cores(of_a_core, bare, edges, live), used, bare)
+        if not law.rows and (jvms := jvm_cores(bare, rates)):
+            law = within_measured(law, places_cores(of_a_core, bare, edges, live), jvms, bare)
         if not all(r.in_jvm for r in rates.values()):
             around |= {s: around[s] + cores for s, cores in places_cores(of_a_core, bare, edges, live).items()}
             around |= _around(around, bare, rates, tuples_tps)
