@@ -37,7 +37,7 @@ States = Mapping[str, TopologyState]
 Kind = Literal["move", "switch"]
 Answer = otd.Step | otd.Switch | None
 Told = dict[str, otd.Lacking | None]
-"""Lack of topologies by the planner, by topology id; None: none."""
+"""Lack of resources by topology id, as the planner says; None: there is none."""
 
 
 @dataclass
@@ -239,7 +239,7 @@ def _together(verdicts: Sequence[Verdict]) -> Verdict | None:
 
 
 def _lacks(answer: Answer, topology_id: str) -> otd.Lacking | None:
-    """Lack of a topology by the answer of the planner; None: none."""
+    """Lack of resources of a topology by the planner's answer; None: there is none."""
     lacking = answer.lacking if isinstance(answer, otd.Move) else answer
     return lacking if isinstance(lacking, otd.Lacking) and topology_id in lacking.topologies else None
 
