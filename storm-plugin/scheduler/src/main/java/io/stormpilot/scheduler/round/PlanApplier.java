@@ -10,6 +10,7 @@ import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.TreeSet;
 import java.util.function.BiFunction;
 import java.util.function.Predicate;
 import org.apache.storm.scheduler.ExecutorDetails;
@@ -107,26 +108,40 @@ public final class PlanApplier {
         .toList();
   }
 
-  /** Start from all and leave out, last first, what arrives where no slot is left. */
+  /**
+   * Start from all and leave out, last first, what arrives where no slot is left. Who is left out
+   * does not leave its slots either: then those that wanted slots there are looked at again.
+   */
   private Set<MoveUnit> largestThatFits(List<MoveUnit> units) {
-    Set<MoveUnit> chosen = new LinkedHashSet<>(units);
     Map<String, Integer> spare = new HashMap<>();
-    for (MoveUnit unit : units) {
-      add(spare, unit, 1);
+    Map<String, List<Integer>> wanting = new HashMap<>();
+    TreeSet<Integer> unsure = new TreeSet<>();
+    for (int i = 0; i < units.size(); i++) {
+      add(spare, units.get(i), 1);
+      for (PlannedWorker worker : takingSlots(units.get(i))) {
+        wanting.computeIfAbsent(worker.supervisor(), id -> new ArrayList<>()).add(i);
+      }
+      unsure.add(i);
     }
-    while (true) {
-      MoveUnit tooMany = null;
-      for (MoveUnit unit : chosen) {
-        if (lacks(spare, unit)) {
-          tooMany = unit;
+    Set<Integer> leftOut = new HashSet<>();
+    while (!unsure.isEmpty()) {
+      int last = unsure.pollLast();
+      MoveUnit unit = units.get(last);
+      if (!leftOut.contains(last) && lacks(spare, unit)) {
+        leftOut.add(last);
+        add(spare, unit, -1);
+        for (WorkerSlot slot : unit.leaving()) {
+          unsure.addAll(wanting.getOrDefault(slot.getNodeId(), List.of()));
         }
       }
-      if (tooMany == null) {
-        return chosen;
-      }
-      chosen.remove(tooMany);
-      add(spare, tooMany, -1);
     }
+    Set<MoveUnit> chosen = new LinkedHashSet<>();
+    for (int i = 0; i < units.size(); i++) {
+      if (!leftOut.contains(i)) {
+        chosen.add(units.get(i));
+      }
+    }
+    return chosen;
   }
 
   private Set<MoveUnit> withinLimit(List<MoveUnit> units) {
@@ -158,13 +173,14 @@ public final class PlanApplier {
     List<MoveUnit> bySize = new ArrayList<>(units);
     bySize.removeAll(besides);
     bySize.sort(Comparator.comparingInt(MoveUnit::size));
+    Map<String, Integer> spare = new HashMap<>();
+    besides.forEach(unit -> add(spare, unit, 1));
     for (MoveUnit unit : bySize) {
-      Map<String, Integer> spare = new HashMap<>();
-      besides.forEach(u -> add(spare, u, 1));
       add(spare, unit, 1);
       if (!lacks(spare, unit)) {
         return Set.of(unit);
       }
+      add(spare, unit, -1);
     }
     return new LinkedHashSet<>(bySize);
   }
@@ -191,8 +207,7 @@ public final class PlanApplier {
   private boolean lacks(Map<String, Integer> spare, MoveUnit unit) {
     for (PlannedWorker worker : takingSlots(unit)) {
       String supervisor = worker.supervisor();
-      if (!slots.isUsable(supervisor)
-          || slots.available(supervisor).size() + spare.get(supervisor) < 0) {
+      if (!slots.isUsable(supervisor) || slots.freeCount(supervisor) + spare.get(supervisor) < 0) {
         return true;
       }
     }

@@ -25,6 +25,7 @@ public final class Slots {
   private final Set<String> blacklisted = new HashSet<>();
   private final Map<String, String> kept;
   private final Map<WorkerSlot, String> holders = new HashMap<>();
+  private final Map<String, Integer> freeCounts = new HashMap<>();
   private final Set<WorkerSlot> usedThisRound = new HashSet<>();
   private final KnownPorts knownPorts;
   private final PortRest rest;
@@ -50,6 +51,7 @@ public final class Slots {
       if (cluster.isBlackListed(id)) {
         blacklisted.add(id);
       }
+      freeCounts.put(id, isUsable(id) ? supervisors.get(id).getAllPorts().size() : 0);
     }
     for (SchedulerAssignment assignment : cluster.getAssignments().values()) {
       for (WorkerSlot slot : assignment.getSlotToExecutors().keySet()) {
@@ -109,17 +111,26 @@ public final class Slots {
   }
 
   public void take(WorkerSlot slot, String topologyId) {
-    holders.put(slot, topologyId);
+    if (holders.put(slot, topologyId) == null && isVisible(slot)) {
+      freeCounts.merge(slot.getNodeId(), -1, Integer::sum);
+    }
     usedThisRound.add(slot);
   }
 
   public void free(WorkerSlot slot) {
-    holders.remove(slot);
+    if (holders.remove(slot) != null && isVisible(slot)) {
+      freeCounts.merge(slot.getNodeId(), 1, Integer::sum);
+    }
   }
 
   /** Empty now, empty when the round began, and rested. */
   public boolean isFresh(WorkerSlot slot) {
     return !usedThisRound.contains(slot) && rest.isFresh(slot, now);
+  }
+
+  /** How many slots of a supervisor new work can take now. */
+  public int freeCount(String supervisor) {
+    return freeCounts.getOrDefault(supervisor, 0);
   }
 
   /** Slots of a supervisor that new work can take now: the fresh ones first, then by port. */
