@@ -1,6 +1,7 @@
 package io.stormpilot.scheduler.round;
 
 import io.stormpilot.scheduler.round.RoomLeft.Fit;
+import io.stormpilot.scheduler.round.RoomLeft.Need;
 import io.stormpilot.scheduler.state.Placement;
 import io.stormpilot.scheduler.state.SharingRules;
 import java.util.ArrayDeque;
@@ -14,9 +15,7 @@ import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
-import java.util.TreeSet;
 import java.util.function.Function;
-import java.util.function.ToDoubleFunction;
 import org.apache.storm.scheduler.ExecutorDetails;
 import org.apache.storm.scheduler.SupervisorDetails;
 import org.apache.storm.scheduler.WorkerSlot;
@@ -47,14 +46,11 @@ public final class Repair {
 
   private final Slots slots;
   private final Set<String> silent;
-  private final ToDoubleFunction<String> freeCpu;
-  private final ToDoubleFunction<ExecutorDetails> declaredCpu;
   private final Function<ExecutorDetails, String> requiredSite;
   private final SharingRules rules;
   private final RoomLeft room;
-  private final Map<String, Double> cpuTaken = new HashMap<>();
   private final Set<String> entered = new HashSet<>();
-  private final Set<String> crowded = new TreeSet<>();
+  private final Map<String, List<SupervisorDetails>> open = new HashMap<>();
   private boolean full;
   private final Map<String, Set<ExecutorDetails>> there = new HashMap<>();
   private final Map<String, List<Set<ExecutorDetails>>> coming = new HashMap<>();
@@ -81,25 +77,18 @@ public final class Repair {
    * Make one for a topology and round.
    *
    * @param silent supervisors that seem to be gone: taken only where there is no other
-   * @param freeCpu declared CPU of a supervisor that is not taken, in Storm's points (100 = one
-   *     core)
-   * @param declaredCpu declared CPU of an executor, same unit
    * @param requiredSite the site where an executor has to run, or null
    * @param rules on who shares a worker or a supervisor, or null
-   * @param room CPU and memory that are left, by the numbers of the plans
+   * @param room CPU and memory that are left
    */
   Repair(
       Slots slots,
       Set<String> silent,
-      ToDoubleFunction<String> freeCpu,
-      ToDoubleFunction<ExecutorDetails> declaredCpu,
       Function<ExecutorDetails, String> requiredSite,
       SharingRules rules,
       RoomLeft room) {
     this.slots = slots;
     this.silent = silent;
-    this.freeCpu = freeCpu;
-    this.declaredCpu = declaredCpu;
     this.requiredSite = requiredSite;
     this.rules = rules;
     this.room = room;
@@ -136,7 +125,7 @@ public final class Repair {
       if (slot != null) {
         slots.take(slot, topologyId);
         comes(slot, group);
-        started.put(slot, group.executors());
+        started.put(slot, new HashSet<>(group.executors()));
       } else if (free.isEmpty() && (rules != null || full) && group.executors().size() > 1) {
         pending.addAll(group.halves());
       } else if (free.isEmpty()) {
@@ -153,15 +142,11 @@ public final class Repair {
 
   private void comes(WorkerSlot slot, LostGroup group) {
     String supervisor = slot.getNodeId();
-    if (room.fit(supervisor, group.executors()) == Fit.OVER) {
-      crowded.add(supervisor);
-    }
     if (!supervisor.equals(group.supervisor())) {
       entered.add(supervisor);
     }
-    room.take(supervisor, group.executors());
-    cpuTaken.merge(supervisor, cpu(group.executors()), Double::sum);
-    coming.computeIfAbsent(slot.getNodeId(), id -> new ArrayList<>()).add(group.executors());
+    room.take(supervisor, room.need(group.executors()));
+    coming.computeIfAbsent(supervisor, id -> new ArrayList<>()).add(group.executors());
   }
 
   private boolean mayHold(
@@ -194,148 +179,196 @@ public final class Repair {
     Map<WorkerSlot, Set<ExecutorDetails>> living = new LinkedHashMap<>(current.workers());
     living.keySet().removeIf(slot -> !slots.isVisible(slot));
     Map<WorkerSlot, Set<ExecutorDetails>> restarted = new LinkedHashMap<>();
+    Map<WorkerSlot, Set<ExecutorDetails>> hidden = hidden();
     Set<ExecutorDetails> homeless = new HashSet<>();
     Set<WorkerSlot> returning = new LinkedHashSet<>();
     Deque<LostGroup> pending = new ArrayDeque<>(left);
     while (!pending.isEmpty()) {
       LostGroup group = pending.poll();
       full = false;
-      WorkerSlot host = smallest(started, group);
+      WorkerSlot host = first(started, group, Host.SMALLEST);
       if (host != null) {
-        started.put(host, together(started.get(host), group));
+        started.get(host).addAll(group.executors());
         comes(host, group);
         continue;
       }
-      WorkerSlot next = returning(group, returning);
+      WorkerSlot next = first(hidden, group, Host.ownFirst(group));
       if (next != null) {
+        hidden.remove(next);
         returning.add(next);
         homeless.addAll(group.executors());
         continue;
       }
-      host = smallest(living, group);
-      if (host == null && full && group.executors().size() > 1) {
+      host = first(living, group, Host.SMALLEST);
+      if (host != null) {
+        comes(host, group);
+        restarted.computeIfAbsent(host, slot -> new HashSet<>(living.get(slot)));
+        restarted.get(host).addAll(group.executors());
+        living.put(host, restarted.get(host));
+      } else if (full && group.executors().size() > 1) {
         pending.addAll(group.halves());
-        continue;
-      }
-      if (host == null) {
+      } else {
         homeless.addAll(group.executors());
-        continue;
       }
-      comes(host, group);
-      living.put(host, together(living.get(host), group));
-      restarted.put(host, living.get(host));
     }
     Map<WorkerSlot, Set<ExecutorDetails>> all = new LinkedHashMap<>(started);
     all.putAll(restarted);
     List<WorkerSlot> freed = List.copyOf(restarted.keySet());
     Change change = all.isEmpty() ? null : new Change(topologyId, freed, all);
     String refusal = homeless.isEmpty() ? "" : room.refusal();
-    return new Outcome(change, homeless, returning, freed.size(), crowded, refusal);
+    return new Outcome(change, homeless, returning, freed.size(), room.crowded(), refusal);
   }
 
-  /** A slot that the group can have in the next round, its own supervisor's first, or null. */
-  private WorkerSlot returning(LostGroup group, Set<WorkerSlot> promised) {
-    return slots.supervisors().stream()
-        .map(SupervisorDetails::getId)
-        .filter(id -> !silent.contains(id) && slots.isOfSite(id, group.site()))
-        .filter(id -> rules == null || rules.mayShareWorker(group.executors()))
-        .filter(id -> mayHold(id, group.executors(), Set.of()))
-        .flatMap(id -> slots.returning(id).stream())
-        .filter(slot -> !promised.contains(slot))
-        .filter(slot -> fit(slot.getNodeId(), group) != Fit.NEVER)
-        .min(
-            Comparator.comparing((WorkerSlot s) -> !s.getNodeId().equals(group.supervisor()))
-                .thenComparing(WorkerSlot::getId))
-        .orElse(null);
-  }
-
-  private static Set<ExecutorDetails> together(Set<ExecutorDetails> there, LostGroup group) {
-    Set<ExecutorDetails> together = new HashSet<>(there);
-    together.addAll(group.executors());
-    return together;
-  }
-
-  private WorkerSlot smallest(Map<WorkerSlot, Set<ExecutorDetails>> workers, LostGroup group) {
-    return workers.entrySet().stream()
-        .filter(worker -> slots.isOfSite(worker.getKey().getNodeId(), group.site()))
-        .filter(w -> mayHold(w.getKey().getNodeId(), group.executors(), w.getValue()))
-        .filter(worker -> rules == null || rules.mayShareWorker(together(worker.getValue(), group)))
-        .filter(w -> fit(w.getKey().getNodeId(), group) != Fit.NEVER)
-        .min(
-            Comparator.comparing(
-                    (Map.Entry<WorkerSlot, Set<ExecutorDetails>> w) ->
-                        fit(w.getKey().getNodeId(), group))
-                .thenComparingInt(w -> w.getValue().size())
-                .thenComparing(w -> w.getKey().getId()))
-        .map(Map.Entry::getKey)
-        .orElse(null);
-  }
-
-  /** How a group fits on a supervisor; remembers that there was one with too little room. */
-  private Fit fit(String supervisor, LostGroup group) {
-    Fit fit = room.fit(supervisor, group.executors());
-    if (fit != Fit.NEVER && room.isCpuReserved()) {
-      double need = cpu(group.executors());
-      double left = leftCpu(supervisor);
-      if (need > left + 1e-6) {
-        room.refuse(supervisor, Math.round(need) + " of " + Math.round(left) + " points of CPU");
-        fit = Fit.NEVER;
+  /** Slots that a group can have in the next round: workers with nobody in them. */
+  private Map<WorkerSlot, Set<ExecutorDetails>> hidden() {
+    Map<WorkerSlot, Set<ExecutorDetails>> hidden = new LinkedHashMap<>();
+    for (SupervisorDetails supervisor : slots.supervisors()) {
+      if (!silent.contains(supervisor.getId())) {
+        slots.returning(supervisor.getId()).forEach(slot -> hidden.put(slot, Set.of()));
       }
     }
-    full |= fit == Fit.NEVER;
-    return fit;
+    return hidden;
   }
 
-  private double leftCpu(String supervisor) {
-    return freeCpu.applyAsDouble(supervisor) - cpuTaken.getOrDefault(supervisor, 0.0);
+  /**
+   * A worker that a group may join.
+   *
+   * @param there who is in it
+   * @param fit of the group on its supervisor
+   */
+  private record Host(WorkerSlot slot, Set<ExecutorDetails> there, Fit fit) {
+    static final Comparator<Host> SMALLEST =
+        Comparator.comparing(Host::fit)
+            .thenComparingInt(host -> host.there().size())
+            .thenComparing(host -> host.slot().getId());
+
+    static Comparator<Host> ownFirst(LostGroup group) {
+      return Comparator.comparing((Host h) -> !h.slot().getNodeId().equals(group.supervisor()))
+          .thenComparing(host -> host.slot().getId());
+    }
+  }
+
+  /** The first of these workers, in this order, that the group may join; or null. */
+  private WorkerSlot first(
+      Map<WorkerSlot, Set<ExecutorDetails>> workers, LostGroup group, Comparator<Host> order) {
+    Need need = room.need(group.executors());
+    Host first = null;
+    for (Map.Entry<WorkerSlot, Set<ExecutorDetails>> worker : workers.entrySet()) {
+      String supervisor = worker.getKey().getNodeId();
+      Host host = new Host(worker.getKey(), worker.getValue(), room.fit(supervisor, need));
+      boolean fits = host.fit() != Fit.NEVER;
+      boolean matters = first == null || (fits && order.compare(host, first) < 0);
+      if (!matters || !slots.isOfSite(supervisor, group.site()) || !mayJoin(host, group)) {
+        continue;
+      }
+      if (fits) {
+        first = host;
+      } else {
+        refuse(supervisor, need);
+      }
+    }
+    return first == null ? null : first.slot();
+  }
+
+  private boolean mayJoin(Host host, LostGroup group) {
+    if (rules == null) {
+      return true;
+    }
+    Set<ExecutorDetails> together = new HashSet<>(host.there());
+    together.addAll(group.executors());
+    return mayHold(host.slot().getNodeId(), group.executors(), host.there())
+        && rules.mayShareWorker(together);
+  }
+
+  /** A supervisor on which the group could be has too little room for it. */
+  private void refuse(String supervisor, Need need) {
+    full = true;
+    room.refuse(supervisor, need);
   }
 
   private WorkerSlot chooseSlot(LostGroup group) {
     full = false;
-    boolean stays = group.supervisor() != null && !silent.contains(group.supervisor());
     if (rules != null && !rules.mayShareWorker(group.executors())) {
       return null;
     }
-    double need = cpu(group.executors());
-    if (stays
-        && slots.isOfSite(group.supervisor(), group.site())
-        && mayHold(group.supervisor(), group.executors(), Set.of())
-        && (!entered.contains(group.supervisor()) || fit(group.supervisor(), group) != Fit.NEVER)) {
-      List<WorkerSlot> own = slots.available(group.supervisor());
-      if (!own.isEmpty()) {
-        return own.get(0);
-      }
+    Need need = room.need(group.executors());
+    String own = group.supervisor();
+    if (own != null && mayStay(own, group, need) && slots.freeCount(own) > 0) {
+      return slots.available(own).get(0);
     }
-    String best = null;
-    Room bestRoom = null;
-    for (SupervisorDetails supervisor : slots.supervisors()) {
+    Room best = null;
+    for (SupervisorDetails supervisor : open(group)) {
       String id = supervisor.getId();
-      int free = slots.available(id).size();
-      if (free == 0
-          || !slots.isOfSite(id, group.site())
-          || !mayHold(id, group.executors(), Set.of())) {
+      if (slots.freeCount(id) == 0 || !slots.isOfSite(id, group.site())) {
         continue;
       }
-      Fit fit = fit(id, group);
-      if (fit == Fit.NEVER) {
+      Room found = roomOf(supervisor, need);
+      boolean matters = best == null || (found != null && Room.LEAST.compare(found, best) > 0);
+      if (!matters || !mayHold(id, group.executors(), Set.of())) {
         continue;
       }
-      double spare = fit == Fit.WITHIN ? 0 : room.spareRatio(id, group.executors());
-      double cpu = leftCpu(id);
-      int wish = rules == null ? 0 : rules.wishFor(supervisor.getHost());
-      Room room =
-          new Room(
-              !silent.contains(id), fit == Fit.WITHIN, spare, cpu >= need, wish, free, cpu, id);
-      if (bestRoom == null || room.compareTo(bestRoom) > 0) {
-        best = id;
-        bestRoom = room;
+      if (found != null) {
+        best = found;
+      } else {
+        refuse(id, need);
       }
     }
-    return best == null ? null : slots.available(best).get(0);
+    return best == null ? null : slots.available(best.id()).get(0);
   }
 
-  private double cpu(Set<ExecutorDetails> executors) {
-    return executors.stream().mapToDouble(declaredCpu).sum();
+  private boolean mayStay(String own, LostGroup group, Need need) {
+    if (silent.contains(own)
+        || !slots.isOfSite(own, group.site())
+        || !mayHold(own, group.executors(), Set.of())) {
+      return false;
+    }
+    if (!entered.contains(own) || room.fit(own, need) != Fit.NEVER) {
+      return true;
+    }
+    refuse(own, need);
+    return false;
+  }
+
+  /**
+   * Supervisors where the group may find a slot: those that can hold one executor of a component of
+   * it. While slots are sought they are only taken, so who could not at first never can.
+   */
+  private List<SupervisorDetails> open(LostGroup group) {
+    List<SupervisorDetails> fewest = null;
+    for (ExecutorDetails executor : group.executors()) {
+      String component = rules == null ? "" : rules.componentOf(executor);
+      List<SupervisorDetails> found =
+          open.computeIfAbsent(component, c -> openFor(Set.of(executor)));
+      if (fewest == null || found.size() < fewest.size()) {
+        fewest = found;
+      }
+    }
+    return fewest;
+  }
+
+  private List<SupervisorDetails> openFor(Set<ExecutorDetails> executors) {
+    return slots.supervisors().stream()
+        .filter(s -> slots.freeCount(s.getId()) > 0 && mayHold(s.getId(), executors, Set.of()))
+        .toList();
+  }
+
+  /** Room for a group on a supervisor; null: it must not come there. */
+  private Room roomOf(SupervisorDetails supervisor, Need need) {
+    String id = supervisor.getId();
+    Fit fit = room.fit(id, need);
+    if (fit == Fit.NEVER) {
+      return null;
+    }
+    double cpu = room.freeCpu(id);
+    return new Room(
+        !silent.contains(id),
+        fit == Fit.WITHIN,
+        fit == Fit.WITHIN ? 0 : room.spareRatio(id, need),
+        cpu >= need.declaredCpu(),
+        rules == null ? 0 : rules.wishFor(supervisor.getHost()),
+        slots.freeCount(id),
+        cpu,
+        id);
   }
 
   /**
@@ -352,19 +385,15 @@ public final class Repair {
       int wish,
       int freeSlots,
       double freeCpu,
-      String id)
-      implements Comparable<Room> {
-    @Override
-    public int compareTo(Room other) {
-      return Comparator.comparing(Room::heard)
-          .thenComparing(Room::within)
-          .thenComparingDouble(Room::spareRatio)
-          .thenComparing(Room::cpuSuffices)
-          .thenComparingInt(Room::wish)
-          .thenComparingInt(Room::freeSlots)
-          .thenComparingDouble(Room::freeCpu)
-          .thenComparing(Room::id, Comparator.reverseOrder())
-          .compare(this, other);
-    }
+      String id) {
+    static final Comparator<Room> LEAST =
+        Comparator.comparing(Room::heard)
+            .thenComparing(Room::within)
+            .thenComparingDouble(Room::spareRatio)
+            .thenComparing(Room::cpuSuffices)
+            .thenComparingInt(Room::wish)
+            .thenComparingInt(Room::freeSlots)
+            .thenComparingDouble(Room::freeCpu)
+            .thenComparing(Room::id, Comparator.reverseOrder());
   }
 }

@@ -2,6 +2,7 @@ package io.stormpilot.scheduler.round;
 
 import static java.util.stream.Collectors.joining;
 
+import io.stormpilot.scheduler.message.PlanRoom.Amount;
 import io.stormpilot.scheduler.message.PlannedWorker;
 import io.stormpilot.scheduler.message.Reason;
 import io.stormpilot.scheduler.message.Rejection;
@@ -36,6 +37,8 @@ final class RepairStep {
   private final boolean justLeads;
   private final boolean resourceAware;
   private final Set<String> silent;
+  private final Map<String, NormalizedResourceOffer> available = new HashMap<>();
+  private Map<String, Amount> taken;
 
   /**
    * Make one for a round.
@@ -87,6 +90,7 @@ final class RepairStep {
       work.accept(topology);
       m.failed(null);
     } catch (RuntimeException e) {
+      taken = null; // perhaps it counts what has not come
       String text = "no place can be sought for executors that run nowhere: " + e.getMessage();
       if (m.failed(text)) {
         LOG.error("cannot repair: topology={}; its other executors run on", topology.id(), e);
@@ -115,7 +119,7 @@ final class RepairStep {
     int newWorkers = before.isEmpty() ? workersMissing(topology, current) : 1;
     Repair.Outcome outcome =
         repair(topology).place(topology.id(), lost, before, current, newWorkers);
-    if (outcome.change() != null && !ClusterEdit.carryOut(cluster, List.of(outcome.change()))) {
+    if (outcome.change() != null && !carryOut(outcome.change())) {
       return;
     }
     if (topology.memory().owns()) {
@@ -131,17 +135,31 @@ final class RepairStep {
   }
 
   private Repair repair(TopologyContext topology) {
+    if (taken == null) {
+      taken = RoomLeft.taken(topologies, cluster);
+    }
+    RoomLeft room =
+        RoomLeft.of(
+            topology,
+            topologies,
+            taken,
+            id -> slots.cpu(id) - cluster.getScheduledCpuForNode(id),
+            e -> orZero(topology.details().getTotalCpuReqTask(e)));
     return new Repair(
         slots,
         silent,
-        id -> slots.cpu(id) - cluster.getScheduledCpuForNode(id),
-        e -> orZero(topology.details().getTotalCpuReqTask(e)),
         topology.sites()::required,
-        resourceAware ? SharingRules.of(topology.details(), this::available) : null,
-        RoomLeft.of(topology, topologies, cluster));
+        resourceAware
+            ? SharingRules.of(
+                topology.details(), id -> available.computeIfAbsent(id, this::available))
+            : null,
+        room);
   }
 
-  /** What a supervisor has left; Storm leaves out what executors share on a supervisor. */
+  /**
+   * What a supervisor has left; Storm leaves out what executors share on a supervisor. It goes
+   * through the workers of the whole cluster.
+   */
   private NormalizedResourceOffer available(String supervisor) {
     SupervisorDetails details = cluster.getSupervisorById(supervisor);
     if (details == null) {
@@ -155,6 +173,15 @@ final class RepairStep {
     }
     left.remove(shared, cluster.getResourceMetrics());
     return left;
+  }
+
+  private boolean carryOut(Change change) {
+    change.started().keySet().forEach(slot -> available.remove(slot.getNodeId()));
+    boolean done = ClusterEdit.carryOut(cluster, List.of(change));
+    if (!done) {
+      taken = null; // it counts what has not come
+    }
+    return done;
   }
 
   /**
@@ -178,7 +205,7 @@ final class RepairStep {
     int workers = workersMissing(topology, current);
     Repair.Outcome outcome = repair(topology).place(topology.id(), lost, before, current, workers);
     if (outcome.change() != null) {
-      ClusterEdit.carryOut(cluster, List.of(outcome.change()));
+      carryOut(outcome.change());
       LOG.info(
           "placed by sites: topology={} executors={} waiting={}",
           topology.id(),
@@ -223,9 +250,10 @@ final class RepairStep {
               }
             });
     Change change = new Change(topology.id(), List.of(), back);
-    if (back.isEmpty() || !ClusterEdit.carryOut(cluster, List.of(change))) {
+    if (back.isEmpty() || !carryOut(change)) {
       return;
     }
+    taken = null; // it does not count what is back
     back.keySet().forEach(slot -> slots.take(slot, topology.id()));
     LOG.warn(
         "put back: topology={} plan={} workers={} reason=no heartbeat since this Nimbus leads",

@@ -64,6 +64,11 @@ public final class SharingRules {
     }
   }
 
+  /** Executors of the same component are the same to the rules. */
+  public String componentOf(ExecutorDetails executor) {
+    return topology.getComponentFromExecutor(executor);
+  }
+
   /** Whether these executors may be one worker. */
   public boolean mayShareWorker(Collection<ExecutorDetails> worker) {
     return brokenIn(worker) == null;

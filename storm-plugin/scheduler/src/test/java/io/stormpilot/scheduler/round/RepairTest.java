@@ -29,11 +29,9 @@ class RepairTest {
     return new Repair(
             slots,
             Set.of(),
-            id -> freeCpu.getOrDefault(id, 400.0),
-            e -> 10.0,
             sites::get,
             null,
-            RoomLeft.UNLIMITED)
+            RoomLeft.unlimited(id -> freeCpu.getOrDefault(id, 400.0), e -> 10.0))
         .place(
             "t",
             Notation.executors(lost),

@@ -115,6 +115,36 @@ class RoomTest {
   }
 
   @Test
+  void whatARoundPutsAndPutsBackTakesRoomToo() {
+    has("sup-1", new Amount(300, 0), new Amount(300, 0));
+    has("sup-2", new Amount(300, 0), new Amount(300, 0));
+    Story story = new Story(3, 4);
+    Map<String, String[]> plans =
+        Map.of(
+            "a", new String[] {"sup-1:6700=1", "sup-0:6700=2"},
+            "b", new String[] {"sup-1:6701=1", "sup-2:6700=2-3"},
+            "c", new String[] {"sup-1:6702=1", "sup-0:6701=2"});
+    plans.forEach(
+        (id, workers) -> {
+          story.topology(id, 2, id.equals("b") ? 3 : 2);
+          story.publish(story.plan(id, "p-" + id, workers).with(room("1-3", 100, 0)));
+        });
+    story.round();
+    story.round();
+    assertEquals("applied/OK", story.state("b"));
+    story.failOver(); // to a leader that has not heard of sup-2 yet
+    story.removeSupervisor("sup-0");
+    story.loseExecutorsOn("sup-0");
+    story.loseExecutorsOn("sup-2");
+
+    story.round();
+
+    assertEquals("sup-2:6701", story.slotOf("a", "2"));
+    assertEquals("sup-2:6700", story.slotOf("b", "2-3"));
+    story.assertRunning("c", 1);
+  }
+
+  @Test
   void aWorkerThatDiedGoesBackThoughItsSupervisorIsFull() {
     has("sup-0", new Amount(10, 10), new Amount(10, 10));
     has("sup-1", new Amount(10, 10), new Amount(10, 10));
