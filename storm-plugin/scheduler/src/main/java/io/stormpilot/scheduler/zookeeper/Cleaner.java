@@ -1,11 +1,13 @@
 package io.stormpilot.scheduler.zookeeper;
 
+import io.stormpilot.scheduler.zookeeper.ZnodeStore.AnswerLostException;
 import io.stormpilot.scheduler.zookeeper.ZnodeStore.OversizedException;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.concurrent.Callable;
 import org.apache.storm.shade.org.apache.zookeeper.KeeperException.NoAuthException;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -24,8 +26,12 @@ public final class Cleaner {
 
   private final Paths paths;
   private final Map<String, Long> deadSinceMs = new HashMap<>();
+  private final Map<String, Integer> losses = new HashMap<>();
 
-  /** Nodes and folders that this account may not remove or list: each is logged once. */
+  /** Nodes whose children do not fit into a packet, with how many these were. */
+  private final Map<String, Integer> leftAlone = new HashMap<>();
+
+  /** Nodes and folders that may not be removed or listed: each is logged once. */
   private Set<String> forbidden = new HashSet<>();
 
   private Set<String> forbiddenBefore = Set.of();
@@ -50,31 +56,61 @@ public final class Cleaner {
     deadSinceMs.keySet().retainAll(found);
   }
 
-  /** A folder with too many nodes must not keep the others from being cleaned. */
   private List<String> children(String parent, ZnodeStore store) throws Exception {
-    try {
-      return store.children(parent);
-    } catch (OversizedException e) {
-      LOG.error("not cleaned: {}", e.getMessage());
-    } catch (NoAuthException e) {
-      logOnce(parent, e);
-    }
-    return List.of();
+    return attempt(parent, store, List.of(), () -> store.children(parent));
   }
 
-  /** Remove a node; one with something below it that only another account may read is left. */
   private void remove(String path, ZnodeStore store) throws Exception {
-    try {
-      store.delete(path);
-      LOG.info("removed {}: the topology is gone", path);
-    } catch (NoAuthException e) {
-      logOnce(path, e);
-    }
+    attempt(
+        path,
+        store,
+        null,
+        () -> {
+          store.delete(path);
+          LOG.info("removed {}: the topology is gone", path);
+          return null;
+        });
   }
 
-  private void logOnce(String path, NoAuthException e) {
+  /**
+   * The answer to a request about a node. One with too many nodes below it, or with something that
+   * only another account may read, must not keep the others from being cleaned.
+   */
+  private <T> T attempt(String path, ZnodeStore store, T otherwise, Callable<T> request)
+      throws Exception {
+    if (leftAlone.containsKey(path) && store.childCount(path) >= leftAlone.get(path)) {
+      return otherwise;
+    }
+    try {
+      T answer = request.call();
+      losses.remove(path);
+      leftAlone.remove(path);
+      return answer;
+    } catch (OversizedException | NoAuthException e) {
+      logOnce(path, e);
+    } catch (AnswerLostException e) {
+      lost(path, store);
+    }
+    return otherwise;
+  }
+
+  private void logOnce(String path, Exception e) {
     if (forbidden.add(path) && !forbiddenBefore.contains(path)) {
       LOG.error("not cleaned: {}: {}", path, e.getMessage());
+    }
+  }
+
+  /** A node that has lost the connection too often is left alone until it has fewer children. */
+  private void lost(String path, ZnodeStore store) throws Exception {
+    if (losses.merge(path, 1, Integer::sum) < ZnodeReader.LOSSES) {
+      return;
+    }
+    losses.remove(path);
+    if (leftAlone.put(path, store.childCount(path)) == null) {
+      LOG.error(
+          "not cleaned: {}: listing it lost the connection {} times: is it too large?",
+          path,
+          ZnodeReader.LOSSES);
     }
   }
 

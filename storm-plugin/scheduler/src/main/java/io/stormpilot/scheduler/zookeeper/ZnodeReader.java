@@ -29,7 +29,7 @@ import org.slf4j.LoggerFactory;
 final class ZnodeReader {
 
   /** A request that loses the connection so often has an answer that does not fit into a packet. */
-  private static final int LOSSES = 3;
+  static final int LOSSES = 3;
 
   private static final int MAX_KEPT = 1_000;
 

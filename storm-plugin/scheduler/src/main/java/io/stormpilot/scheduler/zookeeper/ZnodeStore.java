@@ -70,6 +70,15 @@ public final class ZnodeStore {
     }
   }
 
+  /** The answer to a request about a node that is there was lost with the connection. */
+  static final class AnswerLostException extends Exception {
+    private static final long serialVersionUID = 1;
+
+    AnswerLostException(Exception cause) {
+      super(cause);
+    }
+  }
+
   /** Make our folders, each with its ACLs; nothing where Storm does not log in to ZooKeeper. */
   public void makeFolders() throws Exception {
     access.makeFolders(this);
@@ -168,11 +177,22 @@ public final class ZnodeStore {
       return zk.getChildren().forPath(path);
     } catch (KeeperException.NoNodeException e) {
       return List.of();
+    } catch (KeeperException.ConnectionLossException e) {
+      throw new AnswerLostException(e);
     }
+  }
+
+  /** How many children a node has; 0 without such a node. */
+  public int childCount(String path) throws Exception {
+    Stat stat = zk.checkExists().forPath(path);
+    return stat == null ? 0 : stat.getNumChildren();
   }
 
   /** Delete a node and what is below it. */
   public void delete(String path) throws Exception {
+    if (zk.checkExists().forPath(path) == null) {
+      return;
+    }
     try {
       commit(zk.transactionOp().delete().forPath(path));
     } catch (KeeperException.NotEmptyException e) {
@@ -182,6 +202,8 @@ public final class ZnodeStore {
       delete(path);
     } catch (KeeperException.NoNodeException e) {
       return;
+    } catch (KeeperException.ConnectionLossException e) {
+      throw new AnswerLostException(e);
     }
   }
 }

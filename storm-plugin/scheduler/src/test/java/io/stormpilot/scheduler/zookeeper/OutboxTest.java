@@ -190,6 +190,50 @@ class OutboxTest {
     assertNotNull(read(PATHS.status("t")));
   }
 
+  /** An answer above jute.maxbuffer loses the connection, every time. */
+  @Test
+  void whatDoesNotFitIntoAPacketIsLeftAloneAndTheRestIsCleaned() throws Exception {
+    List<String> longNames = List.of("a".repeat(5_000), "b".repeat(5_000), "c".repeat(5_000));
+    for (String name : longNames) {
+      store.write(PATHS.load(name), message(1));
+      store.write(PATHS.keyedState("large") + "/" + name, message(1));
+    }
+    store.write(PATHS.keyedState("small"), message(1));
+    store.write(PATHS.status("t"), message(1));
+    Cleaner cleaner = new Cleaner(PATHS);
+    System.setProperty("jute.maxbuffer", "10000");
+    try (CuratorFramework narrow = zookeeper.client();
+        Outbox nimbuss = new Outbox(new ZnodeStore(narrow), 600_000)) {
+      nimbuss.start();
+      nimbuss.leading();
+      for (int time = 0; time < 6; time++) {
+        clean(cleaner, nimbuss, time * Cleaner.OTHERS_AFTER_MS);
+      }
+      assertNull(read(PATHS.status("t")));
+      assertEquals(List.of("large"), store.children(PATHS.keyedStates()));
+      assertEquals(3, store.childCount(PATHS.loads()));
+
+      store.delete(PATHS.load(longNames.get(0)));
+      store.delete(PATHS.load(longNames.get(1)));
+      store.delete(PATHS.keyedState("large") + "/" + longNames.get(0));
+      store.delete(PATHS.keyedState("large") + "/" + longNames.get(1));
+      for (int time = 6; time < 8; time++) {
+        clean(cleaner, nimbuss, time * Cleaner.OTHERS_AFTER_MS);
+      }
+      assertEquals(List.of(), store.children(PATHS.keyedStates()));
+      assertEquals(List.of(), store.children(PATHS.loads()));
+    } finally {
+      System.clearProperty("jute.maxbuffer");
+    }
+  }
+
+  /** One cleaning, and what is written after it. */
+  private static void clean(Cleaner cleaner, Outbox nimbuss, long now) throws Exception {
+    nimbuss.offer(PATHS.topologies(), s -> cleaner.clean(Set.of(), now, s));
+    nimbuss.offer(PATHS.status("u"), s -> s.write(PATHS.status("u"), message(2)));
+    assertTrue(nimbuss.flush(120_000), "a node keeps others from being cleaned");
+  }
+
   @Test
   void snapshotsAreWrittenWhenTheyChangedAndVersionsGoOnOverAFailOver() throws Exception {
     Story story = new Story(1, 2).topology("t", 1, 2);
