@@ -61,13 +61,22 @@ def made(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -
 
 
 def _shim(rows: list[dict[str, Any]]) -> list[Table]:
-    columns = ("supervisors", "executors", "Storm's own, nothing to do", "ours, nothing changed", "ours, moving")
-    kinds = ("storm", "unchanged", "moving")
-    cells = [(r["supervisors"], f"{r['executors']:,}", *(_spread(r["ms"][kind]) for kind in kinds)) for r in rows]
+    kinds = {
+        "storm": "Storm's own, nothing to do",
+        "unchanged": "ours, nothing changed",
+        "moving": "ours, moving",
+        "lost": "ours, half of the supervisors lost",
+    }
+    columns = ("supervisors", "executors", *kinds.values())
+    cells = [
+        (r["supervisors"], f"{r['executors']:,}", *(_spread(r["ms"].get(kind, [])) for kind in kinds)) for r in rows
+    ]
     return [made("Milliseconds of a round: median (95th percentile, max)", columns, cells)]
 
 
 def _spread(values: list[float]) -> str:
+    if not values:
+        return "-"
     ordered = sorted(values)
     return f"{statistics.median(ordered):.1f} ({ordered[int(0.95 * (len(ordered) - 1))]:.1f}, {ordered[-1]:.1f})"
 

@@ -13,7 +13,7 @@ MAVEN = ["mvn", "-B", "-ntp", "-q", "-f", str(ROOT / "storm-plugin" / "pom.xml")
 
 
 def run(supervisors: int, topologies: int, executors_each: int, rounds: int) -> dict[str, Any]:
-    """Milliseconds of rounds: `storm` (its own scheduler, nothing to do), `unchanged`, `moving`."""
+    """Milliseconds of rounds: `storm` (its own scheduler, nothing to do), `unchanged`, `moving`, `lost`."""
     classpath = ROOT / "build" / "scheduler-test-classpath"
     classpath.parent.mkdir(exist_ok=True)
     subprocess.run(

@@ -22,8 +22,9 @@ import org.apache.storm.shade.org.apache.curator.framework.CuratorFramework;
 /**
  * How long {@code schedule()} takes on a large cluster: {@code make bench-control} runs it. Prints
  * one line of JSON with milliseconds of every round: of Storm's own scheduler with nothing to do
- * (the baseline), of ours with all plans in force and nothing changed, and of ours in the round
- * after plans that move one worker of every topology were published. A real ZooKeeper is beside it.
+ * (the baseline), of ours with all plans in force and nothing changed, of ours in the round after
+ * plans that move one worker of every topology were published, and of ours in the round after half
+ * of the supervisors were lost. A real ZooKeeper is beside it.
  */
 public final class ScheduleBenchmark {
 
@@ -34,10 +35,12 @@ public final class ScheduleBenchmark {
   private final Story story;
   private final List<String> topologies = new ArrayList<>();
   private final CuratorFramework zk;
+  private final int supervisors;
   private int published;
 
   private ScheduleBenchmark(int supervisors, int count, int executors, CuratorFramework zk) {
     this.zk = zk;
+    this.supervisors = supervisors;
     story = new Story(supervisors, PORTS);
     for (int i = 0; i < count; i++) {
       topologies.add("topology-" + i);
@@ -77,6 +80,7 @@ public final class ScheduleBenchmark {
           moves.addAll(bench.untilApplied(pilot));
         }
         times.put("moving", moves);
+        times.put("lost", bench.losses(Math.max(rounds / 10, 3), pilot));
       } finally {
         ours.cleanup();
       }
@@ -98,6 +102,23 @@ public final class ScheduleBenchmark {
       schedule.accept(cluster);
       times.add((System.nanoTime() - start) / 1e6);
       story.keep(cluster);
+    }
+    return times;
+  }
+
+  /** Every other supervisor is lost at once, those that were lost before come back. */
+  private List<Double> losses(int n, Consumer<Cluster> schedule) {
+    List<Double> times = new ArrayList<>();
+    for (int i = 0; i < n; i++) {
+      for (int s = 0; s < supervisors; s++) {
+        story.supervisor("sup-" + s, PORTS);
+      }
+      for (int s = i % 2; s < supervisors; s += 2) {
+        story.removeSupervisor("sup-" + s);
+        story.loseExecutorsOn("sup-" + s);
+      }
+      times.addAll(rounds(1, schedule));
+      story.assertNobodyLost();
     }
     return times;
   }
