@@ -42,6 +42,10 @@ def read_headers(section: NotifySection) -> dict[str, str]:
         name, colon, value = line.partition(":")
         if not colon or not re.fullmatch(r"[A-Za-z0-9-]+", name.strip()) or not value.strip():
             raise UsageError(f"{where}: line {number}: expected `Name: value`")
+        try:
+            value.encode("latin-1")
+        except UnicodeEncodeError as e:
+            raise UsageError(f"{where}: line {number}: {name.strip()}: HTTP takes only Latin-1 characters") from e
         headers[name.strip()] = value.strip()
     return headers
 
@@ -153,10 +157,11 @@ class Webhook:
                 ) as answer,
             ):
                 status = answer.status_code
-        except requests.RequestException as e:
+        except Exception as e:  # noqa: BLE001 (also what `requests` lets through, of an answer that it cannot parse)
             if self._cutter.was_cut:
                 return f"no answer within {most_s:g} s", True
-            return type(e).__name__, not isinstance(e, requests.exceptions.InvalidURL)
+            again = isinstance(e, requests.RequestException) and not isinstance(e, requests.exceptions.InvalidURL)
+            return type(e).__name__, again
         if 200 <= status < 300:
             return "", False
         return f"it answered {status}", status >= 500 or status in (408, 429)

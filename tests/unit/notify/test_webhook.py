@@ -30,6 +30,7 @@ class Receiver:
         self.answers: list[int | str] = []
         self.got: list[dict[str, Any]] = []
         self.headers: list[Mapping[str, str]] = []
+        self.location = "/elsewhere"
         self.released = threading.Event()
         receiver = self
 
@@ -43,7 +44,7 @@ class Receiver:
                     receiver.released.wait(300)
                     return
                 self.send_response(int(answer))
-                self.send_header("Location", f"http://127.0.0.1:{self.server.server_address[1]}/elsewhere")
+                self.send_header("Location", receiver.location)
                 self.send_header("Content-Length", "0")
                 self.end_headers()
 
@@ -203,6 +204,20 @@ def test_refusal_is_not_tried_again_nor_followed_elsewhere(receiver: Receiver, m
     assert webhook.outcomes["failed"] == 1
 
 
+@pytest.mark.parametrize("location", ["http://[", "http://x/\xe9"])
+def test_an_answer_that_cannot_be_parsed_does_not_end_the_sender(
+    receiver: Receiver, make: Make, lines: list[Any], location: str
+) -> None:
+    receiver.answers, receiver.location = [302], location
+    webhook = make(receiver.url)
+    webhook.offer(event("a"))
+    webhook.offer(event("b"))
+    until(lambda: webhook.outcomes["sent"] == 1, "the second event to be taken")
+    assert receiver.texts == ["a", "b"]
+    assert webhook.outcomes["failed"] == 1
+    assert "Error" in str(lines)
+
+
 def test_dead_receiver_is_said_without_its_address(receiver: Receiver, make: Make, lines: list[Any]) -> None:
     url = receiver.url + "/secret"
     receiver.close()
@@ -235,6 +250,13 @@ def test_wrong_headers_file_is_named(tmp_path: Path, text: str) -> None:
     file = tmp_path / "headers"
     file.write_text(f"X: y\n{text}\n")
     with pytest.raises(UsageError, match=r"headers \(notify.headers_file\): line 2: expected `Name: value`"):
+        read_headers(NotifySection(url="http://x", headers_file=str(file)))
+
+
+def test_header_that_http_cannot_carry_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "headers"
+    file.write_text("X: y\nX-Team: St\xf6rung \u2013 Nord\n", encoding="utf-8")
+    with pytest.raises(UsageError, match=r"headers \(notify.headers_file\): line 2: X-Team: .*Latin-1"):
         read_headers(NotifySection(url="http://x", headers_file=str(file)))
 
 
