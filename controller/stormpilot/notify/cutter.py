@@ -75,8 +75,17 @@ def _track(manager: Any, sockets: list[socket.socket]) -> None:
             return kept(super()._new_conn())
 
     class Secure(HTTPSConnection):
+        _twin: socket.socket | None = None
+
         def _new_conn(self) -> socket.socket:
-            return kept(super()._new_conn())
+            made = super()._new_conn()
+            self._twin = kept(made.dup())  # TLS takes the connection away from `made`
+            return made
+
+        def close(self) -> None:
+            super().close()
+            if self._twin is not None:
+                self._twin.close()
 
     class PlainPool(HTTPConnectionPool):
         ConnectionCls = Plain

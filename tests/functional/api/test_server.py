@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
 import socket
-import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -49,17 +47,6 @@ def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Serve]:
     yield serve_one
     for made in started:
         made.stop()
-
-
-@pytest.fixture
-def certificate(tmp_path: Path) -> tuple[str, str]:
-    """A certificate for localhost that is its own authority, and its key."""
-    assert shutil.which("openssl"), "the tests of TLS make their certificate with the command openssl"
-    cert, key = str(tmp_path / "cert.pem"), str(tmp_path / "key.pem")
-    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
-    command += ["-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1", "-keyout", key, "-out", cert]
-    subprocess.run(command, check=True, capture_output=True)
-    return cert, key
 
 
 def url(server: Server, path: str = "/healthz", scheme: str = "http") -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import socket
+import ssl
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -117,12 +118,15 @@ def test_event_arrives_as_json_with_who_sent_it(receiver: Receiver, make: Make) 
 
 
 class Dripping:
-    """Accepts connections, and sends the beginning of an answer a byte at a time for ever."""
+    """Accepts connections (over TLS, where that is given), and sends the beginning of an answer a byte at a time for
+    ever.
+    """
 
-    def __init__(self) -> None:
+    def __init__(self, tls: ssl.SSLContext | None = None):
         self.listener = socket.create_server(("127.0.0.1", 0))
-        self.url = f"http://127.0.0.1:{self.listener.getsockname()[1]}/hook"
+        self.at = f"localhost:{self.listener.getsockname()[1]}/hook"
         self.over = threading.Event()
+        self._tls = tls
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
@@ -130,11 +134,15 @@ class Dripping:
         held = []
         self.listener.settimeout(0.05)
         while not self.over.is_set():
-            with contextlib.suppress(TimeoutError):
-                held.append(self.listener.accept()[0])
+            with contextlib.suppress(OSError):
+                held.append(self._accepted())
             for s in held:
                 with contextlib.suppress(OSError):
                     s.sendall(b"H")
+
+    def _accepted(self) -> socket.socket:
+        made = self.listener.accept()[0]
+        return made if self._tls is None else self._tls.wrap_socket(made, server_side=True)
 
     def close(self) -> None:
         self.over.set()
@@ -142,10 +150,16 @@ class Dripping:
         self.listener.close()
 
 
-def test_a_receiver_that_drips_does_not_hold_the_only_sender(make: Make, lines: list[Any]) -> None:
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_a_receiver_that_drips_does_not_hold_the_only_sender(
+    make: Make, lines: list[Any], certificate: tuple[str, str], monkeypatch: pytest.MonkeyPatch, scheme: str
+) -> None:
     """Each byte comes in time; the whole answer has a deadline all the same."""
-    dripping = Dripping()
-    webhook = make(dripping.url, timeout_s=0.5, retries=0)
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", certificate[0])
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(*certificate)
+    dripping = Dripping(tls if scheme == "https" else None)
+    webhook = make(f"{scheme}://{dripping.at}", timeout_s=0.5, retries=0)
     webhook.offer(event("a"))
     webhook.offer(event("b"))
     until(lambda: webhook.outcomes["failed"] == 2, "both to be given up")
