@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+from http import HTTPMethod
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ PAGES = Path(__file__).parent / "pages"
 BODY_BYTES = 64 * 1024
 READY_S = 5.0
 """Limit for reading the leader's state for `/readyz`."""
+METHODS = frozenset(m.value for m in HTTPMethod)
 HEADERS = {
     "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",
@@ -82,7 +84,8 @@ def create_app(source: Source, metrics: Metrics) -> Litestar:
     async def before_send(message: Message, scope: Scope) -> None:
         if message["type"] == "http.response.start":
             route = scope.get("path_template") or "(none)"
-            metrics.requests.labels(str(scope.get("method")), route, str(message["status"])).inc()
+            method = str(scope.get("method"))
+            metrics.requests.labels(method if method in METHODS else "other", route, str(message["status"])).inc()
             headers = list(message.get("headers", []))
             given = {bytes(name).lower() for name, _ in headers}
             more = {**HEADERS, "content-security-policy": NO_CONTENT}

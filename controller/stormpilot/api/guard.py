@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -72,7 +73,9 @@ class Doorkeeper:
     def _check_host(self, connection: Connection) -> None:
         if not is_loopback(self._section.host):
             return  # insecure: true; no name is known to be ours
-        host = urlsplit(f"//{connection.headers.get('host', '')}").hostname or ""
+        host = connection.headers.get("host", "")
+        with contextlib.suppress(ValueError):  # it is no name: not ours either
+            host = urlsplit(f"//{host}").hostname or ""
         if host not in ("localhost", self._section.host) and not is_loopback(host):
             raise ProblemError(403, "HOST", f"without a token, ask for localhost, not for {host or 'nothing'}")
 

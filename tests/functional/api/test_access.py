@@ -113,7 +113,7 @@ def test_page_elsewhere_whose_name_points_here_is_refused(make: Make, section: d
     api = make(tokens_file=None, **section)
     api.run()
     with api.client(address="127.0.0.1") as client:
-        for host in ("evil.example:8470", "evil.example", "127.0.0.1.evil.example", ""):
+        for host in ("evil.example:8470", "evil.example", "127.0.0.1.evil.example", "", "[", "a]b", "[x]"):
             answer = client.get(STATUS, headers={"Host": host})
             assert (answer.status_code, answer.json()["code"]) == (403, "HOST"), host
         for host in ("localhost:8470", "127.0.0.1:8470", "[::1]:8470", "localhost"):

@@ -367,6 +367,15 @@ def test_requests_are_counted_by_route_not_by_address(api: Api) -> None:
     assert not [route for route, _ in counted if "x1" in route]
 
 
+def test_methods_that_http_does_not_know_are_counted_as_one(api: Api) -> None:
+    """Who has no token cannot make a new series with every request."""
+    for n in range(3):
+        api.client().request(f"X{n}", "/healthz")
+    families = {f.name: f for f in text_string_to_metric_families(api.metrics.text().decode())}
+    counted = {s.labels["method"]: s.value for s in families["stormpilot_api_requests"].samples}
+    assert counted == {"other": 3}
+
+
 def test_schema_describes_every_route(api: Api) -> None:
     with api.client() as client:
         schema = client.get("/schema/openapi.json").json()
