@@ -20,7 +20,7 @@ HEADERS_S = 5.0
 BODY_S = 10.0
 """From then until all of its body is here."""
 UNREAD_S = 20.0
-"""Limit for an answer that a client leaves unread."""
+"""Limit for a client that reads nothing of an answer."""
 CONNECTIONS = 100
 PER_CLIENT = 64
 """Connections of one address; as many requests of it are answered at a time."""
@@ -79,12 +79,24 @@ class GuardedProtocol(H11Protocol):
         """The client does not read."""
         super().pause_writing()
         self._stop_unread()
-        self._unread = self.loop.call_later(UNREAD_S, self.transport.abort)
+        self._watch_unread()
 
     def resume_writing(self) -> None:
         """It reads again."""
         self._stop_unread()
         super().resume_writing()
+
+    def _watch_unread(self) -> None:
+        left = self.transport.get_write_buffer_size()
+        self._unread = self.loop.call_later(UNREAD_S, self._still_unread, left)
+
+    def _still_unread(self, before: int) -> None:
+        """End the connection if nothing was read; a large answer is written at once, and may take long to read."""
+        self._unread = None
+        if self.transport.get_write_buffer_size() < before:
+            self._watch_unread()
+        else:
+            self.transport.abort()
 
     def _watch(self) -> None:
         if self.transport.is_closing():

@@ -7,10 +7,12 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
 import requests
+from uvicorn.protocols.http.flow_control import FlowControl
 
 from doubles.shim import until
 from stormpilot.api import connections
@@ -189,3 +191,55 @@ def test_an_answer_that_nobody_reads_is_given_up(monkeypatch: pytest.MonkeyPatch
         s.sendall(b"GET /v1/status HTTP/1.1\r\nHost: localhost\r\n\r\n")
         until(lambda: over, "the server to go on")
     made.stop()
+
+
+class Loop:
+    """An event loop whose one timer goes off when the test says so."""
+
+    def __init__(self) -> None:
+        self.due: Callable[[], object] | None = None
+
+    def call_later(self, delay_s: float, callback: Callable[..., object], *args: object) -> Loop:
+        self.due = partial(callback, *args)
+        return self
+
+    def cancel(self) -> None:
+        self.due = None
+
+    def go_off(self) -> None:
+        assert self.due is not None
+        due, self.due = self.due, None
+        due()
+
+
+class Transport:
+    """A transport with so much of an answer that the client has not read."""
+
+    def __init__(self) -> None:
+        self.unread = 30_000_000
+        self.aborted = False
+
+    def get_write_buffer_size(self) -> int:
+        return self.unread
+
+    def abort(self) -> None:
+        self.aborted = True
+
+
+def test_a_client_that_reads_slowly_gets_the_whole_of_a_large_answer() -> None:
+    """The answer is written at once: the transport does not say that the client reads until nearly all is read."""
+    loop, transport = Loop(), Transport()
+    protocol: Any = connections.GuardedProtocol.__new__(connections.GuardedProtocol)
+    protocol.loop, protocol.transport, protocol.flow = loop, transport, FlowControl(transport)  # type: ignore[arg-type]
+    protocol.pause_writing()
+    for _ in range(3):
+        transport.unread -= 1
+        loop.go_off()
+        assert not transport.aborted
+    loop.go_off()  # it read nothing since
+    assert transport.aborted
+    assert loop.due is None
+    transport.aborted = False
+    protocol.pause_writing()
+    protocol.resume_writing()
+    assert loop.due is None
