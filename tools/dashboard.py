@@ -199,7 +199,7 @@ ROWS: Sequence[tuple[str, Sequence[tuple[str, str, str, bool, Sequence[Query]]]]
                 True,
                 [
                     (
-                        f"sum by (topology, kind) (increase(stormpilot_events_total{{{TOPOLOGY}}}[1h]))",
+                        f"sum by (topology, kind) (increase(stormpilot_events_total{{{TOPOLOGY}}}[1h])) > 0",
                         "{{topology}} {{kind}}",
                     )
                 ],

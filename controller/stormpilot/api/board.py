@@ -43,7 +43,7 @@ class CompletedCycle:
 class ProcessStatus:
     """`part` is what this process plays; `leader` who leads, where that is another one; `epoch` ours while we lead.
 
-    `beat_s` is when the controller's thread was last seen to go on, by `clock_s`.
+    By `clock_s`: `became_s` is when `part` began, `beat_s` when the controller's thread was last seen to go on.
     """
 
     name: str
@@ -57,10 +57,11 @@ class ProcessStatus:
     failed_cycles: int = 0
     last: CompletedCycle | None = None
     cycle_s: float | None = None
+    became_s: float = field(init=False)
     beat_s: float = field(init=False)
 
     def __post_init__(self) -> None:
-        self.beat_s = self.clock_s()
+        self.became_s = self.beat_s = self.clock_s()
 
     def beat(self) -> None:
         """The controller's thread goes on."""
@@ -70,6 +71,7 @@ class ProcessStatus:
         """Another part begins; what was seen in the one before is no longer ours to tell."""
         self.last, self.cycle_s = None, None
         self.leader, self.epoch = leader, epoch
+        self.became_s = self.clock_s()
         self.part = part
         self.beat()
 

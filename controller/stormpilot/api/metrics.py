@@ -2,7 +2,8 @@
 
 What happens is counted when it happens; what is, is read off the board at the scrape, so that an input that is not
 renewed, or a cycle that hangs, is seen to grow old. Topologies are named, not numbered: a series goes on when one is
-submitted again.
+submitted again. Counts of a topology begin at 0 when it is first seen, and end with it: Prometheus takes no increase
+from a series that begins with its first event.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from prometheus_client.registry import Collector
 import stormpilot
 from stormpilot import clock
 from stormpilot.api.board import CompletedCycle, ProcessStatus
+from stormpilot.decide.events import EventKind
 from stormpilot.decide.report import CycleReport
 from stormpilot.messages.controller_state import TopologyView
 from stormpilot.messages.core import TopologySnapshot
@@ -67,12 +69,14 @@ class Metrics:
             "stormpilot_cycle_duration_seconds", "Time from observing to publishing.", registry=r, buckets=BUCKETS_S
         )
         self._ended: dict[str, tuple[str, int]] | None = None
+        self._of_topology: dict[str, set[tuple[Counter, tuple[str, ...]]]] = {}
         r.register(_OnScrape(board, notifications, now_ms))
         ProcessCollector(registry=r)
 
     def cycle_done(self, looked: CompletedCycle) -> None:
         """Count a cycle."""
         report = looked.report
+        self._begin_and_end(looked)
         self.duration.observe(looked.took_s)
         for d in report.decisions.values():
             self.decisions.labels(d.action, d.reason.value).inc()
@@ -80,7 +84,7 @@ class Metrics:
                 self.refusals.labels(d.reason.value).inc()
         self.published_plans(report)
         for event in report.events:
-            self.events.labels(event.topology, event.kind.value).inc()
+            self._count(self.events, event.topology, event.kind.value)
         self._answers(report)
         self._rollouts(looked)
 
@@ -88,8 +92,8 @@ class Metrics:
         """Count the plans that were published."""
         for topology_id, entry in report.plans.items():
             name = report.names[topology_id]
-            self.published.labels(name, entry.plan.planner).inc()
-            self.moved.labels(name).inc(entry.moved_executors)
+            self._count(self.published, name, entry.plan.planner)
+            self._count(self.moved, name, by=entry.moved_executors)
 
     def text(self) -> bytes:
         """The answer to a scrape."""
@@ -98,7 +102,7 @@ class Metrics:
     def _answers(self, report: CycleReport) -> None:
         for change in report.status_changes:
             if change.status.plan_id is not None:
-                self.answers.labels(change.topology, change.status.state, change.status.code).inc()
+                self._count(self.answers, change.topology, change.status.state, change.status.code)
 
     def _rollouts(self, looked: CompletedCycle) -> None:
         """Count those that ended since the cycle before; what ended before the first cycle was counted then."""
@@ -110,7 +114,24 @@ class Metrics:
                 continue
             now = self._ended[t] = (m.entry.plan.plan_id, m.started_at_ms)
             if before is not None and before.get(t) != now and t in seen.topologies:
-                self.rollouts.labels(seen.topologies[t].name, m.outcome).inc()
+                self._count(self.rollouts, seen.topologies[t].name, m.outcome)
+
+    def _begin_and_end(self, looked: CompletedCycle) -> None:
+        """Counts of the topologies that are there begin at 0; those of others end."""
+        names = {s.name for s in looked.observation.seen.topologies.values()}
+        for gone in self._of_topology.keys() - names:
+            for counter, labels in self._of_topology.pop(gone):
+                counter.remove(*labels)
+        for name in names:
+            self._count(self.moved, name, by=0)
+            for kind in EventKind:
+                self._count(self.events, name, kind.value, by=0)
+            for planner in () if looked.state is None else (looked.state.planner, "rollback"):
+                self._count(self.published, name, planner, by=0)
+
+    def _count(self, counter: Counter, topology: str, *labels: str, by: float = 1) -> None:
+        self._of_topology.setdefault(topology, set()).add((counter, (topology, *labels)))
+        counter.labels(topology, *labels).inc(by)
 
 
 def _counter(registry: CollectorRegistry, name: str, text: str, *labels: str) -> Counter:
@@ -150,8 +171,10 @@ class _OnScrape(Collector):
         yield _total(
             "cycles", "Cycles, by how they ended.", ["outcome"], {("done",): b.cycles, ("failed",): b.failed_cycles}
         )
-        if b.cycle_s is not None:
-            yield _one("last_cycle_age_seconds", "Since the last cycle ended.", b.clock_s() - b.cycle_s)
+        since_s = b.became_s if b.cycle_s is None and b.part == "leading" else b.cycle_s
+        if since_s is not None:
+            text = "Since the last cycle ended; before the first one, since this process leads."
+            yield _one("last_cycle_age_seconds", text, b.clock_s() - since_s)
         yield _one("zookeeper_connected", "1 while the session stands and is connected.", b.zookeeper_connected())
         yield _total("zookeeper_sessions_lost", "Sessions that ended.", [], {(): b.sessions_lost()})
         outcomes, waiting = self._notifications()

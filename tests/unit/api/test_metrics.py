@@ -176,6 +176,41 @@ def test_gains_predicted_and_measured(scraped: Scraped) -> None:
     assert scraped.value("events_total", topology="flights", kind="MOVE_HELPED") == 1
 
 
+def test_counts_of_a_topology_begin_at_0_and_end_with_it(scraped: Scraped) -> None:
+    """A series that begins with its first event has no increase, and no alert on it fires."""
+    scraped.cycle(looked(HOLD))
+    for kind in EventKind:
+        assert scraped.value("events_total", topology="flights", kind=kind) == 0
+    assert scraped.value("moved_executors_total", topology="flights") == 0
+    for planner in ("best", "rollback"):
+        assert scraped.value("plans_published_total", topology="flights", planner=planner) == 0
+    worse = Event(EventKind.MOVE_WORSE, ID, "flights", "by half", T0_MS)
+    scraped.cycle(looked(PUBLISH, plan=True, events=[worse]))
+    scraped.cycle(looked(HOLD))
+    assert scraped.value("events_total", topology="flights", kind="MOVE_WORSE") == 1
+    assert scraped.value("moved_executors_total", topology="flights") == 3
+    gone = looked(HOLD)
+    nobody = replace(gone.observation, seen=replace(gone.observation.seen, topologies={}))
+    scraped.cycle(replace(gone, report=CycleReport(T0_MS, events=[worse]), observation=nobody, state=None))
+    assert scraped.value("moved_executors_total", topology="flights") is None
+    assert scraped.value("events_total", topology="flights", kind="MOVE_WORSE") == 1  # what was said of it at its end
+    scraped.cycle(replace(gone, report=CycleReport(T0_MS), observation=nobody, state=None))
+    assert 'topology="flights"' not in scraped.metrics.text().decode()
+
+
+def test_a_first_cycle_that_hangs_grows_old_from_the_moment_of_leading() -> None:
+    scraped, now_s = Scraped(), [100.0]
+    scraped.board.clock_s = lambda: now_s[0]
+    scraped.board.become("standby", leader="n2:8")
+    assert scraped.value("last_cycle_age_seconds") is None
+    scraped.board.become("leading", epoch=3)
+    now_s[0] += 500
+    scraped.board.beat()
+    assert scraped.value("last_cycle_age_seconds") == 500
+    scraped.cycle(looked(HOLD))
+    assert scraped.value("last_cycle_age_seconds") == 0
+
+
 def test_answer_of_the_plug_in_is_counted_when_it_changes(scraped: Scraped) -> None:
     def changed(state: str, code: str, plan_id: str | None = "p-1") -> StatusChange:
         status = StatusMessage(topology_id=ID, plan_id=plan_id, state=state, code=code, since_ms=1, written_at_ms=1)
