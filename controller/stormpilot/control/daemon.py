@@ -181,21 +181,10 @@ class Daemon:
         )
         self._remove_left_locks()
         lock = self._lock = Lock(self._zookeeper.client, p.leader, self.name)
+        self._left_locks.append(lock.prefix)
         reader = Reader(self._zookeeper, p, self._changed)
-        others = reader.read().contenders
-        if others:
-            if once:
-                raise RefusedError(f"another controller leads: {others[0]}")
-            log.info("standby", leader=others[0])
-            self.service.standing_by(others[0])
-        try:
-            if self._stopping.is_set() or not lock.acquire():
-                return
-        except CancelledError:
+        if not self._elected(lock, reader, once):
             return
-        except KazooException as e:
-            self._left_locks.append(lock.prefix)
-            raise UnreachableError(f"the election failed: {type(e).__name__} {e}") from e
         sessions_lost = self._zookeeper.sessions_lost
         try:
             epoch = raise_epoch(self._zookeeper, p, _newest_epoch(reader.read()))
@@ -205,6 +194,24 @@ class Daemon:
             self._leadership(reader, Publisher(self._zookeeper, p, epoch, self._plan_key), sessions_lost).run(once=once)
         finally:
             self._release(lock)
+
+    def _elected(self, lock: Lock, reader: Reader, once: bool) -> bool:
+        """Whether we lead now: at once, or after standing by, which ends without it when we stop."""
+        try:
+            if self._stopping.is_set():
+                return False
+            if lock.acquire(blocking=False):
+                return True
+            leader = next(iter(reader.read().contenders), "one that has just gone")
+            if once:
+                raise RefusedError(f"another controller leads: {leader}")
+            log.info("standby", leader=leader)
+            self.service.standing_by(leader)
+            return bool(lock.acquire())
+        except CancelledError:
+            return False
+        except KazooException as e:
+            raise UnreachableError(f"the election failed: {type(e).__name__} {e}") from e
 
     def _leadership(self, reader: Reader, publisher: Publisher, sessions_lost: int) -> Leadership:
         """The leadership of the epoch of `publisher`, for as long as no more sessions than that are lost."""
@@ -238,12 +245,10 @@ class Daemon:
         self.service.stepped_down()
         self._lock = None
         if not self._zookeeper.connected:
-            self._left_locks.append(lock.prefix)
             return
         try:
             lock.release()
         except KazooException as e:
-            self._left_locks.append(lock.prefix)
             log.warning("leadership could not be given up, it ends with the session", why=type(e).__name__)
 
     def _remove_left_locks(self) -> None:

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,12 @@ from doubles.models import plan_message
 from doubles.shim import ShimDouble, until
 from doubles.snapshots import cluster, topology
 from stormpilot.config import Config, ZooKeeperSection
+from stormpilot.control.daemon import Daemon
+from stormpilot.errors import RefusedError
 from stormpilot.local.zookeeper import LocalZooKeeper
 from stormpilot.messages.core import ClusterSnapshot, HistoryEntry
+from stormpilot.observe.reader import Reader, StoreSnapshot
+from stormpilot.planner import compute
 from stormpilot.publish.epoch import Epoch, raise_epoch
 from stormpilot.publish.publisher import KEPT_PLANS, DeposedError, Publisher
 from stormpilot.zookeeper.client import ConflictError, ZooKeeper
@@ -182,6 +187,40 @@ def test_of_two_controllers_one_leads_and_the_other_takes_over_with_a_higher_epo
     assert epoch(shim.client, paths) == 2
     shim.submit(topology())
     until(lambda: shim.applied, "a plan of the second")
+
+
+def test_of_two_controllers_that_start_together_the_one_that_does_not_lead_stands_by(
+    shared_zookeeper: LocalZooKeeper, settings: Settings, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both have read that nobody leads before either is a candidate."""
+    both = threading.Barrier(2)
+
+    class Together(Reader):
+        first = True
+
+        def read(self) -> StoreSnapshot:
+            found = super().read()
+            if self.first:
+                self.first = False
+                both.wait(300)
+            return found
+
+    monkeypatch.setattr("stormpilot.control.daemon.Reader", Together)
+    config = settings(shared_zookeeper.hosts)
+    boards = [start(config).daemon.service.board for _ in range(2)]
+    until(lambda: sorted(b.part for b in boards) == ["leading", "standby"], "one to lead and the other to stand by")
+    assert [b.leader for b in boards if b.part == "standby"] == [boards[0].name]
+
+
+def test_a_single_cycle_is_refused_while_another_controller_leads(
+    shared_zookeeper: LocalZooKeeper, settings: Settings, start: Start, session: ZooKeeper, paths: Paths
+) -> None:
+    config = settings(shared_zookeeper.hosts)
+    first = start(config)
+    until(lambda: first.logged("leading"), "the first to lead")
+    with pytest.raises(RefusedError, match=f"another controller leads: {first.daemon.name}"):
+        Daemon(config, compute, "online", "default").run(once=True)
+    assert len(session.children([paths.leader])[0]) == 1
 
 
 def test_expired_session_stops_acting_and_leads_again_in_the_next_epoch(
