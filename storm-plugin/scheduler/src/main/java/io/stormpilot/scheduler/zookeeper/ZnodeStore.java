@@ -173,6 +173,10 @@ public final class ZnodeStore {
     if (stat.getNumChildren() > MAX_CHILDREN) {
       throw new OversizedException(path + " has " + stat.getNumChildren() + " children");
     }
+    return listed(path);
+  }
+
+  private List<String> listed(String path) throws Exception {
     try {
       return zk.getChildren().forPath(path);
     } catch (KeeperException.NoNodeException e) {
@@ -190,20 +194,15 @@ public final class ZnodeStore {
 
   /** Delete a node and what is below it. */
   public void delete(String path) throws Exception {
-    if (zk.checkExists().forPath(path) == null) {
-      return;
-    }
     try {
       commit(zk.transactionOp().delete().forPath(path));
     } catch (KeeperException.NotEmptyException e) {
-      for (String child : zk.getChildren().forPath(path)) {
+      for (String child : listed(path)) {
         delete(path + "/" + child);
       }
       delete(path);
     } catch (KeeperException.NoNodeException e) {
       return;
-    } catch (KeeperException.ConnectionLossException e) {
-      throw new AnswerLostException(e);
     }
   }
 }
