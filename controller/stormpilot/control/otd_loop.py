@@ -25,7 +25,7 @@ from stormpilot.decide.events import Event, EventKind
 from stormpilot.decide.judge import Verdict
 from stormpilot.decide.predict import predict
 from stormpilot.decide.reasons import Decision, Reason, row_of, skip
-from stormpilot.model.compiled import Compiled, Ints, compile_model
+from stormpilot.model.compiled import NOWHERE, Compiled, Ints, compile_model
 from stormpilot.model.subset import plan_of, subset
 from stormpilot.model.values import Model, Plan
 from stormpilot.model.violations import violations
@@ -133,6 +133,8 @@ class OtdLoop:
         config, in_use = situation.config, situation.observation.in_use
         standing = subset(model, ready)
         compiled = compile_model(standing)
+        if (compiled.current == NOWHERE).any():  # its slots are another's by now: nothing that runs is known to move
+            return None, None, compiled.name(int(compiled.current.argmin()))[0]
         frame = frame_of(compiled)
         layout = running_layout(frame)
         thresholds = self._thresholds([in_use.section(t, "otd", config.otd) for t in ready])

@@ -314,8 +314,14 @@ def _sent(traffic: list[Edge], index: dict[str, dict[int, int]]) -> tuple[Ints, 
 def _current(
     model: Model, index: dict[str, dict[int, int]], slot_number: dict[tuple[str, int], int], executors: int
 ) -> tuple[Ints, Bools]:
+    """Slot of every executor now, and whether its worker is fixed.
+
+    Of topologies that name the same slot (they were seen at different moments) the first one has it, and one whose
+    worker there is fixed before the others; for the rest nothing runs there.
+    """
     current = np.full(executors, NOWHERE, dtype=np.int64)
     fixed = np.zeros(executors, dtype=np.bool_)
+    holder = {slot: topo.id for topo in reversed(model.topologies) for slot in topo.fixed_workers}
     for topo in model.topologies:
         fixed_slots = set(topo.fixed_workers)
         seen = set()
@@ -323,10 +329,13 @@ def _current(
             e = index[topo.id].get(a.start)
             if e is None:
                 continue  # a rebalance changed the executors: what it names is gone
-            current[e] = slot_number.get((a.supervisor, a.port), NOWHERE)
-            if (a.supervisor, a.port) in fixed_slots:
-                seen.add((a.supervisor, a.port))
-                fixed[e] = True
+            slot = (a.supervisor, a.port)
+            if slot in fixed_slots:
+                seen.add(slot)
+            if holder.setdefault(slot, topo.id) != topo.id:
+                continue
+            current[e] = slot_number.get(slot, NOWHERE)
+            fixed[e] = slot in fixed_slots
         for supervisor, port in sorted(fixed_slots):
             if (supervisor, port) not in seen or (supervisor, port) not in slot_number:
                 raise UsageError(

@@ -200,6 +200,7 @@ def _warnings(model: Model) -> Iterator[Problem]:
             text = f"{s.id}: {s.cpu_limit_mhz:,.0f} MHz is more than the {s.cpu_mhz:,.0f} MHz that it has (cores x mhz)"
             yield _warning("cpu", f"supervisors[{i}].cpu_limit_mhz", text)
     yield from _demand(model)
+    yield from _slots_named_twice(model)
     yield from _references(model)
     sending = {(e.topology, e.from_) for e in model.traffic} | {(e.topology, e.to) for e in model.traffic}
     for i, t in enumerate(model.topologies):
@@ -224,6 +225,22 @@ def _demand(model: Model) -> Iterator[Problem]:
                 f"{s.id}: what runs there needs {load[s.id]:,.0f} MHz of the {s.limit_mhz:,.0f} MHz that may be filled"
             )
             yield _warning("overload", f"supervisors[{i}]", text)
+
+
+def _slots_named_twice(model: Model) -> Iterator[Problem]:
+    """Slots in which several topologies say that they run: one of them was seen at another moment."""
+    users: defaultdict[tuple[str, int], list[int]] = defaultdict(list)
+    for i, t in enumerate(model.topologies):
+        existing = {e.start for e in t.executors}
+        for slot in sorted({(a.supervisor, a.port) for a in t.assignment if a.start in existing}):
+            users[slot].append(i)
+    for (supervisor, port), several in users.items():
+        for i in several[1:]:
+            text = (
+                f"{model.topologies[i].id} runs on {supervisor}:{port}, and so does {model.topologies[several[0]].id}"
+            )
+            text += ": only one of them is planned as running there"
+            yield _warning("assignment", f"topologies[{i}].assignment", text)
 
 
 def _references(model: Model) -> Iterator[Problem]:

@@ -9,7 +9,7 @@ import msgspec
 from stormpilot.config import Config
 from stormpilot.errors import RefusedError
 from stormpilot.messages.core import PlanMessage
-from stormpilot.model.compiled import Compiled, Ints, compile_model
+from stormpilot.model.compiled import NOWHERE, Compiled, Ints, compile_model
 from stormpilot.model.cost import node_load_mhz
 from stormpilot.model.flow.model import FlowModel, depends_on_placement, flow_model
 from stormpilot.model.subset import only, with_headroom
@@ -44,7 +44,9 @@ def explained(model: Model, topology_id: str, config: Config, planned: PlanMessa
     Traffic and headroom are those that the controller plans voluntary plans with. None while an executor runs nowhere,
     or where the plan has other executors or slots than there are.
     """
-    placed = [t.id for t in model.topologies if len(t.assignment) == len(t.executors)]
+    known = compile_model(model)
+    nowhere = set(known.topology[known.current == NOWHERE].tolist())
+    placed = [t.id for i, t in enumerate(model.topologies) if i not in nowhere]
     if topology_id not in placed:
         return None
     whole = only(model, set(placed))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 
 import msgspec
+import numpy as np
 import pytest
 
 from doubles.rolling_jobs import operator
@@ -14,6 +16,8 @@ from stormpilot import operate
 from stormpilot.control import otd_loop
 from stormpilot.decide.events import EventKind
 from stormpilot.messages.core import HistoryEntry, ModeSetting, decode, encode
+from stormpilot.model.compiled import NOWHERE, Compiled
+from stormpilot.model.values import Model
 
 OTD = "otd: {enabled: true, period_s: 10, cool_down_s: 30, threshold_asc_tps: 20, cpu_high: 0.5, cpu_low: 0.4}\n"
 
@@ -151,6 +155,22 @@ def test_topology_over_its_own_budget_keeps_nobody_else_from_a_step() -> None:
 def test_step_that_would_break_a_constraint_keeps_nobody_else_from_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
     w, first, second = two_jobs()
     monkeypatch.setattr(otd_loop, "_breaks_more", lambda model, plan, running, moved: moved[0] == first)
+    w.step_otd(60)
+    assert w.history(first) == []
+    assert w.history(second) != []
+
+
+def test_topology_whose_slots_are_now_of_another_is_given_no_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    w, first, second = two_jobs()
+    whole = otd_loop.compile_model
+
+    def without_first(model: Model) -> Compiled:
+        c = whole(model)
+        ids = [t.id for t in model.topologies]
+        lost = c.topology == (ids.index(first) if first in ids else NOWHERE)
+        return dataclasses.replace(c, current=np.where(lost, NOWHERE, c.current))
+
+    monkeypatch.setattr(otd_loop, "compile_model", without_first)
     w.step_otd(60)
     assert w.history(first) == []
     assert w.history(second) != []

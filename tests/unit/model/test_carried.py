@@ -12,7 +12,8 @@ from stormpilot.model.compiled import compile_model
 
 def test_first_full_node_ends_it_while_others_stay_as_they_are() -> None:
     """800 MHz of flights and 400 of wordcount on the busiest node, where the CPU that is left goes to flights alone."""
-    c = compile_model(model(topology(HALF), topology(HALF, name="wordcount", cpu_mhz=100.0)))
+    beside = {("a", 2): (1, 3, 2), ("b", 2): (4,)}
+    c = compile_model(model(topology(HALF), topology(beside, name="wordcount", cpu_mhz=100.0)))
     load = dict.fromkeys(("flights", "wordcount"), 0.0)
     for t in c.model.topologies:
         load[t.name] = max(

@@ -160,6 +160,11 @@ WARNED: list[tuple[Change, str, str]] = [
     (lambda d: d["topologies"][0]["assignment"][0].update(port=9), "topologies[0].assignment", "a:9"),
     (lambda d: d["topologies"][0]["assignment"].pop(), "topologies[0].assignment", "1 of 4 executors run nowhere"),
     (
+        lambda d: d["topologies"].append({**d["topologies"][0], "id": "other-1"}),
+        "topologies[1].assignment",
+        "other-1 runs on a:1, and so does flights-1",
+    ),
+    (
         lambda d: d["topologies"][0]["components"][1]["inputs"][0].update(component="q"),
         "topologies[0].components[1].inputs[0].component",
         "receives from 'q'",

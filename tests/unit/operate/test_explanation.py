@@ -75,3 +75,10 @@ def test_a_topology_is_explained_while_executors_of_another_run_nowhere() -> Non
     both = model(topology(HALF), msgspec.structs.replace(lost, assignment=lost.assignment[1:]))
     assert explained(both, ID, MEASURED) == explained(model(topology(HALF)), ID, MEASURED)
     assert explained(both, lost.id, MEASURED) is None
+
+
+def test_of_two_topologies_in_one_slot_one_is_explained() -> None:
+    """They were seen at different moments; where the other one runs by now is not known."""
+    both = model(topology(HALF), topology(HALF, name="late"))
+    assert explained(both, ID, MEASURED) == explained(model(topology(HALF)), ID, MEASURED)
+    assert explained(both, "late-1", MEASURED) is None

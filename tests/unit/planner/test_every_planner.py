@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given, settings
 
 from builders import assigned, located, supervisor, topology, two_chains, two_sites
+from doubles.models import model as cluster
+from doubles.models import topology as seen
 from random_models import models, ruled_models
 from stormpilot.errors import UsageError
 from stormpilot.generate.models.clusters import Asked, generate
@@ -153,6 +155,18 @@ def test_a_model_without_topologies_gives_an_empty_plan(name):
     answer = plan(Model(supervisors=[supervisor("n1")], topologies=[]), name)
     assert isinstance(answer, Plan)
     assert answer.topologies == []
+
+
+@each_planner
+@pytest.mark.parametrize("fixed", [[], [("a", 1)]], ids=["none fixed", "the second fixed"])
+def test_two_topologies_that_were_seen_in_one_slot_are_planned(name, fixed):
+    """Their snapshots are of different moments: one of them is no longer there, and it is not the fixed one."""
+    first = seen({("a", 1): (1, 2), ("b", 1): (3, 4)})
+    second = seen({("a", 1): (1, 2), ("c", 1): (3, 4)}, "wordcount")
+    model = cluster(first, msgspec.structs.replace(second, fixed_workers=fixed))
+    answer = plan(model, name)
+    assert isinstance(answer, Plan)
+    assert violations(model, answer) == []
 
 
 @each_planner
