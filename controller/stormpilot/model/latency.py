@@ -172,7 +172,11 @@ def _rest_ms(
     known: dict[int, float],
     above: frozenset[int],
 ) -> float:
-    """From when component `k` has done with a tuple until all that came of it is done; circles are gone once round."""
+    """From when component `k` has done with a tuple until all that came of it is done; circles are gone once round.
+
+    A tuple waits for the longest way that it takes. Of ways by which less than all tuples go, as few as can be are
+    taken by the same tuple: the longest by its part of them, the next one by its part of those that are left.
+    """
     if k in known:
         return known[k]
     ways = []
@@ -180,9 +184,12 @@ def _rest_ms(
         if b in above or b == k:
             continue
         rest = _rest_ms(b, float(into[b]), edges, into, known, above | {k})
-        ways.append((tuples / taken_tps if taken_tps > 0 else 0.0, ms + rest))
-    alternatives = sum(part for part, _ in ways) <= 1
-    known[k] = sum(part * ms for part, ms in ways) if alternatives else max(min(part, 1.0) * ms for part, ms in ways)
+        ways.append((ms + rest, tuples / taken_tps if taken_tps > 0 else 0.0))
+    total, left = 0.0, 1.0
+    for ms, part in sorted(ways, reverse=True):
+        total += min(part, left) * ms
+        left = max(left - part, 0.0)
+    known[k] = total
     return known[k]
 
 

@@ -83,6 +83,32 @@ def test_only_the_part_of_the_tuples_that_goes_on_takes_the_way() -> None:
     assert of(part) == pytest.approx(1.0 + 0.5 * 10.0)
 
 
+@pytest.mark.parametrize(
+    ("near_tps", "far_tps", "ms"),
+    [
+        (5.0, 5.0, 5.5),  # either way
+        (5.01, 5.0, 5.5),  # measured, so not exactly either way
+        (10.0, 5.0, 5.5),  # half of them go far as well
+        (5.0, 10.0, 10.0),
+        (10.0, 10.0, 10.0),  # both ways
+        (10.0, 30.0, 10.0),
+    ],
+)
+def test_a_tuple_waits_for_the_longest_of_its_ways(near_tps: float, far_tps: float, ms: float) -> None:
+    """From the sink, in the worker of the source, on to another worker (1 ms) and to another node (10 ms)."""
+    one = chain(("a", 1))
+    t = one.topologies[0]
+    forks = msgspec.structs.replace(
+        t,
+        components=[*t.components, *(Component(id=c, inputs=[Input(component="sink")]) for c in ("near", "far"))],
+        executors=[*t.executors, *(Executor(start=i, end=i, component=c) for i, c in ((3, "near"), (4, "far")))],
+        assignment=[*t.assignment, *(Assigned(start=i, supervisor=s, port=2) for i, s in ((3, "a"), (4, "b")))],
+    )
+    ways = [Edge(topology="t-1", from_=2, to=i, rate=tps) for i, tps in ((3, near_tps), (4, far_tps))]
+    whole = msgspec.structs.replace(one, topologies=[forks], traffic=[*one.traffic, *ways])
+    assert of(whole) == pytest.approx(ms)
+
+
 def test_measured_latency_changes_by_as_much_as_the_model_says() -> None:
     """Measured 40 ms where the model says 10: twice as much by the model is 10 ms more, half as much is half of it."""
     c = compile_model(chain(("b", 1), latency_ms=40.0))
