@@ -16,7 +16,7 @@ from random_models import models, ruled_models
 from stormpilot.errors import UsageError
 from stormpilot.generate.models.clusters import Asked, generate
 from stormpilot.model.cost import evaluate
-from stormpilot.model.values import Infeasible, Model, Plan
+from stormpilot.model.values import Assigned, Infeasible, Model, Plan
 from stormpilot.model.violations import violations
 from stormpilot.planner import PLANNERS, compute, planner_named
 
@@ -164,6 +164,24 @@ def test_two_topologies_that_were_seen_in_one_slot_are_planned(name, fixed):
     first = seen({("a", 1): (1, 2), ("b", 1): (3, 4)})
     second = seen({("a", 1): (1, 2), ("c", 1): (3, 4)}, "wordcount")
     model = cluster(first, msgspec.structs.replace(second, fixed_workers=fixed))
+    answer = plan(model, name)
+    assert isinstance(answer, Plan)
+    assert violations(model, answer) == []
+
+
+@each_planner
+@pytest.mark.parametrize("rule", [{"worker_executors": 2}, {"worker_heap_mb": 2.0}], ids=["executors", "heap"])
+def test_a_fixed_worker_that_exceeds_a_rule_is_no_proof_against_the_others(name, rule):
+    """Four of the five executors are in a fixed worker; the other worker has one, and may have two."""
+    t = topology("t", {"a": 5})
+    t = msgspec.structs.replace(
+        t,
+        components=[msgspec.structs.replace(t.components[0], heap_mb=1.0)],
+        assignment=[Assigned(start=i, supervisor="n1" if i < 5 else "n2", port=6700) for i in range(1, 6)],
+        fixed_workers=[("n1", 6700)],
+        **rule,
+    )
+    model = Model(supervisors=[supervisor("n1"), supervisor("n2")], topologies=[t])
     answer = plan(model, name)
     assert isinstance(answer, Plan)
     assert violations(model, answer) == []

@@ -56,24 +56,29 @@ def _reasons(frame: Frame, exact_workers: bool) -> Iterator[Infeasible]:
                     "largest supervisor that may run it",
                     big,
                 )
-    yield from _unshared(c)
+    yield from _unshared(frame)
     for constraint, unit, need, limit in _resources(c):
         for mask in np.vstack([c.allowed, np.ones((1, c.nodes), dtype=np.bool_)]):
             yield from _too_much(c, constraint, unit, need, limit, mask)
         yield from _too_few_workers(c, constraint, unit, need, limit)
 
 
-def _unshared(c: Compiled) -> Iterator[Infeasible]:
-    """Rules on who shares a worker or a node that not all executors of a topology can keep."""
-    s = c.sharing
+def _unshared(frame: Frame) -> Iterator[Infeasible]:
+    """Rules on who shares a worker or a node that not all executors of a topology can keep.
+
+    Fixed workers are as they are: only the others have to keep rules on workers.
+    """
+    c, s = frame.compiled, frame.compiled.sharing
+    fixed_workers = np.bincount(frame.topology[frame.fixed], minlength=c.topologies)
     for t, topology in enumerate(c.model.topologies):
-        mine = np.flatnonzero(c.topology == t)
-        w = int(c.workers[t])
+        mine = np.flatnonzero((c.topology == t) & ~c.fixed)
+        w = int(c.workers[t] - fixed_workers[t])
+        which = f"{w} workers that are not fixed" if fixed_workers[t] else f"{w} workers"
         if len(mine) > w * s.most_executors[t]:
-            text = f"{topology.name}: {len(mine)} executors, at most {s.most_executors[t]} in each of {w} workers"
+            text = f"{topology.name}: {len(mine)} executors, at most {s.most_executors[t]} in each of {which}"
             yield proof(c, "workers", text, mine)
-        if s.heap_mb[mine].sum() > w * s.most_heap_mb[t] * SLACK:
-            text = f"{s.heap_mb[mine].sum():.0f} MB of heap in {w} workers of {s.most_heap_mb[t]:.0f} MB each"
+        if w and s.heap_mb[mine].sum() > w * s.most_heap_mb[t] * SLACK:
+            text = f"{s.heap_mb[mine].sum():.0f} MB of heap in {which} of {s.most_heap_mb[t]:.0f} MB each"
             yield proof(c, "worker-heap", f"{topology.name}: {text}", mine)
     for r, name in enumerate(s.names):
         takers = np.flatnonzero((s.kind >= 0) & (s.demand[s.kind, r] > 0)) if len(s.demand) else np.zeros(0, np.int64)
