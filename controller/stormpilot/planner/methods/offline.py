@@ -49,7 +49,7 @@ class Params:
 def place(frame: Frame, params: Params, rng: np.random.Generator, left_s: LeftS) -> Layout | Infeasible:
     """Executors to workers, workers to nodes, then repair where the greedy found no room."""
     c = frame.compiled
-    max_executors = caps(c, params.alpha)
+    max_executors = caps(frame, params.alpha)
     layout = empty_layout(frame)
     kinds = NodeKinds(c)
     for t in range(c.topologies):

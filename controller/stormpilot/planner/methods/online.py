@@ -45,27 +45,35 @@ def executor_cap(executors: int, workers: int, alpha: float) -> int:
     return least + math.ceil(alpha * (executors - workers + 1 - least) - 1e-9)
 
 
-def caps(compiled: Compiled, alpha: float) -> Ints:
-    """M(alpha) of every topology, and no more than a worker of it may hold."""
-    sizes = np.diff(compiled.first_executor)
-    caps = np.array(
-        [executor_cap(int(e), int(w), alpha) if e else 1 for e, w in zip(sizes, compiled.workers, strict=True)],
-        dtype=np.int64,
-    )
-    return np.minimum(caps, compiled.sharing.most_executors)
+def caps(frame: Frame, alpha: float) -> Ints:
+    """M(alpha) of every topology, and no more than a worker of it may hold.
+
+    Fixed workers may hold less than their share: it is at least M(alpha) of the executors and workers that are not.
+    """
+    c = frame.compiled
+    fixed = np.bincount(c.topology[c.fixed], minlength=c.topologies)
+    fixed_workers = np.bincount(frame.topology[frame.fixed], minlength=c.topologies)
+    caps = np.ones(c.topologies, dtype=np.int64)
+    for executors, workers in (
+        (np.diff(c.first_executor), c.workers),
+        (np.diff(c.first_executor) - fixed, c.workers - fixed_workers),
+    ):
+        for t in np.flatnonzero((executors > 0) & (workers > 0)).tolist():
+            caps[t] = max(caps[t], executor_cap(int(executors[t]), int(workers[t]), alpha))
+    return np.minimum(caps, c.sharing.most_executors)
 
 
 def place(frame: Frame, params: Params, rng: np.random.Generator, left_s: LeftS) -> Layout | Infeasible:
     """Both phases, then repair where the greedy found no room."""
     exact = np.ones(frame.compiled.topologies, dtype=np.bool_)
-    limits = Limits(caps(frame.compiled, params.alpha), exact)
+    limits = Limits(caps(frame, params.alpha), exact)
     return repaired(frame, greedy(frame, params.alpha), limits, None, left_s)
 
 
 def greedy(frame: Frame, alpha: float) -> Layout:
     """Both phases as published; what finds no room is left without worker or node."""
     layout = empty_layout(frame)
-    max_executors = caps(frame.compiled, alpha)
+    max_executors = caps(frame, alpha)
     kinds = NodeKinds(frame.compiled)
     for t in range(frame.compiled.topologies):
         _executors_to_workers(frame, t, int(max_executors[t]), layout, kinds)

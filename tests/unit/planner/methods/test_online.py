@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from builders import supervisor, topology
 from stormpilot.errors import UsageError
 from stormpilot.model.values import (
+    Assigned,
     Component,
     Edge,
     Executor,
@@ -112,3 +114,18 @@ def test_what_only_its_own_cap_forbids_is_not_called_proved():
     assert not answer.proved
     assert "alpha" in answer.text
     assert isinstance(compute(model, "online", {"alpha": 1.0}), Plan)
+
+
+@pytest.mark.parametrize("planner", ["online", "offline"])
+def test_workers_beside_small_fixed_ones_hold_the_rest(planner):
+    """Of 12 executors in three workers (4 each), two fixed workers hold one each: the third one takes ten."""
+    model = chain((3, 4, 5.0), executors=12, workers=3, nodes=3)
+    fixed = [("n0", 6700), ("n1", 6700)]
+    t = msgspec.structs.replace(
+        model.topologies[0],
+        assignment=[Assigned(start=i, supervisor=s, port=p) for i, (s, p) in enumerate(fixed, start=1)],
+        fixed_workers=fixed,
+    )
+    answer = compute(msgspec.structs.replace(model, topologies=[t]), planner)
+    assert isinstance(answer, Plan)
+    assert groups(answer) == {frozenset({1}), frozenset({2}), frozenset(range(3, 13))}
