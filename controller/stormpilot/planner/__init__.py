@@ -196,13 +196,13 @@ def compute(
         return on_flows(whole, chosen, params_of(chosen, given), seed, left_s, on_pairs)
 
     if chosen.composite and given.get("objective") == LATENCY:
-        params_of(chosen, given)
+        exact_workers = bool(getattr(params_of(chosen, given), "exact_workers", False))
         network = {**given, "objective": "network_cost"}
 
         def by_network(part: Model, left_s: LeftS) -> Plan | Infeasible:
             return compute(part, chosen, network, seed=seed, left_s=left_s, partial=partial, traffic=traffic)
 
-        return with_least_latency(model, by_network, left_s)
+        return with_least_latency(model, by_network, left_s, traffic=traffic, exact_workers=exact_workers)
     answer = with_wishes(model, lambda tried, left_s: with_shared_memory(tried, plan_one, left_s), left_s)
     if isinstance(answer, Plan) or answer.proved or (present := current_plan(model)) is None:
         return answer

@@ -18,6 +18,7 @@ from stormpilot.model.flow.model import flow_model, follows_placement
 from stormpilot.model.latency import latency_ms, mean_latency_ms
 from stormpilot.model.values import Infeasible, Model, Plan
 from stormpilot.model.violations import violations
+from stormpilot.planner.flow.planning import BY_FLOWS, Traffic, with_predicted
 from stormpilot.planner.placement.problem import LeftS
 
 FILLS = (1.0, 0.8, 0.65, 0.5, 0.35)
@@ -27,11 +28,16 @@ LESS = 1e-3
 
 
 def with_least_latency(
-    model: Model, plan_one: Callable[[Model, LeftS], Plan | Infeasible], left_s: LeftS
+    model: Model,
+    plan_one: Callable[[Model, LeftS], Plan | Infeasible],
+    left_s: LeftS,
+    *,
+    traffic: Traffic,
+    exact_workers: bool,
 ) -> Plan | Infeasible:
     """The plan with the least latency of `plan_one` for every part of B(n), and of what runs.
 
-    Infeasible where `plan_one` is so with all of B(n).
+    Infeasible where `plan_one` is so with all of B(n). With `traffic` `flow` the metrics say what flows will be.
     """
     judge = _Judge(model)
     total_s = left_s()
@@ -53,11 +59,17 @@ def with_least_latency(
             break
     assert best is not None
     running = cost.current_plan(model)
-    if running is not None and not violations(model, running) and judge.ms(running) * (1 - LESS) <= best[0]:
+    allowed = running is not None and not violations(model, running, exact_workers=exact_workers)
+    if running is not None and allowed and judge.ms(running) * (1 - LESS) <= best[0]:
         best = judge.ms(running), msgspec.structs.replace(best[1], topologies=running.topologies)
         tried.append("what runs has the least")
     note = f"least latency by how far nodes are filled (parts of B(n)): {', '.join(tried)}"
-    return judge.annotated(best[1], note)
+    found = judge.annotated(best[1], note)
+    if traffic == "measured":
+        return found
+    notes = [n for n in found.notes if not n.startswith(BY_FLOWS)]  # of the limits that were planned for
+    found = msgspec.structs.replace(found, notes=notes)
+    return with_predicted(found, judge.flow or flow_model(model, judge.compiled))
 
 
 def _filled(model: Model, fill: float) -> Model:

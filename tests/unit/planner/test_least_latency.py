@@ -6,6 +6,7 @@ import pytest
 
 from stormpilot.errors import UsageError
 from stormpilot.model.cost import evaluate
+from stormpilot.model.flow.model import flow_model
 from stormpilot.model.values import (
     Assigned,
     Component,
@@ -18,6 +19,7 @@ from stormpilot.model.values import (
     Supervisor,
     Topology,
 )
+from stormpilot.model.violations import violations
 from stormpilot.planner import compute
 
 
@@ -80,6 +82,27 @@ def test_no_other_plan_that_was_tried_has_less_latency() -> None:
 def test_what_runs_stays_where_nothing_is_better() -> None:
     model = pairs(0.05, running=True)
     assert evaluate(model, planned(model, "latency"))["moved_executors"] == 0
+
+
+def test_what_runs_is_no_plan_where_it_uses_too_few_workers() -> None:
+    """All in one worker has the least latency; four are wanted, each with an executor at least."""
+    model = pairs(0.05, running=True)
+    params = {"objective": "latency", "iterations": 2000, "exact_workers": True}
+    answer = compute(model, "best", params, seed=1)
+    assert isinstance(answer, Plan)
+    assert violations(model, answer, exact_workers=True) == []
+
+
+def test_predicted_metrics_are_by_the_limits_of_the_model_itself() -> None:
+    """Planned for nodes that are filled less, a plan said that it fills them more than it does."""
+    model = pairs(0.9)
+    answer = compute(model, "best", {"objective": "latency", "iterations": 2000}, seed=1, traffic="flow")
+    assert isinstance(answer, Plan)
+    assert nodes(answer) == 2
+    flow = flow_model(model)
+    predicted = flow.predict(flow.compiled.slots_of(answer)).metrics()
+    assert {f"flow_{k}": v for k, v in predicted.items()}.items() <= answer.metrics.items()
+    assert not any("by its flows" in note for note in answer.notes)
 
 
 def test_other_planners_refuse_it() -> None:

@@ -40,6 +40,8 @@ from stormpilot.planner.search.parallel import at_once, cores
 Traffic = Literal["measured", "flow"]
 PREFIX = "flow_"
 """In `Plan.metrics`, of the figures that the flow model predicts."""
+BY_FLOWS = "by its flows"
+"""Notes on nodes that lack CPU begin so."""
 WORK = 30_000_000  # tries x executors of a topology: some seconds
 LEAST_TRIES, MOST_TRIES = 2_000, 400_000
 BEST_TRIES = 4  # times as many for `best`
@@ -93,7 +95,7 @@ def with_predicted(plan: Plan, flow: FlowModel) -> Plan:
     predicted = flow.predict(flow.compiled.slots_of(plan)).metrics()
     notes = list(plan.notes)
     if predicted["max_load_ratio"] > OVERLOADED_RATIO:
-        notes.append(f"by its flows a node needs {predicted['max_load_ratio']:.1%} of the CPU that may be filled")
+        notes.append(f"{BY_FLOWS} a node needs {predicted['max_load_ratio']:.1%} of the CPU that may be filled")
     metrics = plan.metrics | {PREFIX + k: v for k, v in predicted.items()}
     return msgspec.structs.replace(plan, metrics=metrics, notes=notes)
 
@@ -352,7 +354,7 @@ class _Planning:
         where there is a whole one.
         """
         if now is None or measured.violation <= now.violation:
-            note = "by its flows some node lacks CPU" + ("" if now is None else ", less than now")
+            note = f"{BY_FLOWS} some node lacks CPU" + ("" if now is None else ", less than now")
             return self._as_plan(measured, [*self.plan.notes, note])
         return Infeasible(
             constraint="cpu",
