@@ -36,6 +36,7 @@ def topology_order(model: Model) -> list[Turn]:
     `requested` is the user's next topology, `assigned` what had its turn before, and `available` what those of all
     users left. Ties go to the lower user name. A user's own: lower priority number, then older ones (running ones where
     no time is known), then lower id. CPU counts as reserved where every supervisor offers reserved CPU, else in MHz.
+    Memory without a limit is no measure.
     """
     guaranteed = _guarantees(model)
     queues: dict[str, list[Topology]] = {}
@@ -98,7 +99,10 @@ def _score(
 ) -> float:
     if cpu <= 0 or memory <= 0:
         return math.inf
-    return max((assigned[0] + need[0] - guaranteed[0]) / cpu, (assigned[1] + need[1] - guaranteed[1]) / memory)
+    by_cpu = (assigned[0] + need[0] - guaranteed[0]) / cpu
+    if math.isinf(memory):
+        return by_cpu
+    return max(by_cpu, (assigned[1] + need[1] - guaranteed[1]) / memory)
 
 
 def admitted(

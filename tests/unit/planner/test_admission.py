@@ -61,7 +61,16 @@ def test_memory_without_a_limit_is_no_measure():
     model = page(*FOUR)
     unlimited = [msgspec.structs.replace(s, memory_mb=0.0) for s in model.supervisors]
     turns = topology_order(msgspec.structs.replace(model, supervisors=unlimited))
-    assert turns[0].score == pytest.approx(0.0)  # B: max(-100/300, 0 of what has no end)
+    assert turns[0].score == pytest.approx(-100 / 300)  # B, by CPU alone
+
+
+def test_without_a_limit_of_memory_users_come_in_the_order_of_their_cpu():
+    """Both are below what is guaranteed to them, B further: 700 MHz of 1000 against 10."""
+    model = page(of("A", "a"), of("B", "b"))
+    nodes = [msgspec.structs.replace(s, memory_mb=0.0, cpu_limit_mhz=1000.0) for s in model.supervisors]
+    guarantees = [Guarantee(user="A", cpu_mhz=110.0), Guarantee(user="B", cpu_mhz=800.0)]
+    turns = topology_order(msgspec.structs.replace(model, supervisors=nodes, guarantees=guarantees))
+    assert [t.user for t in turns] == ["B", "A"]
 
 
 def test_a_cluster_without_anything_left_scores_infinite():
