@@ -16,8 +16,18 @@ import numpy as np
 
 from stormpilot.model.compiled import NOWHERE, Bools, Compiled, Floats, Ints, compile_model
 from stormpilot.model.flow.model import FlowModel, predicted
+from stormpilot.model.sharing import NO_KIND
 from stormpilot.model.values import Value
-from stormpilot.planner.explain.moves import LEAST_PART, Moves, State, moves_by_flows, moves_of, state_of
+from stormpilot.planner.explain.moves import (
+    LEAST_PART,
+    Moves,
+    State,
+    amounts_lacking,
+    moves_by_flows,
+    moves_of,
+    ruled_out,
+    state_of,
+)
 
 CHUNK = 2_000_000  # cells of executors x slots that are looked at at once
 
@@ -45,7 +55,22 @@ class Neighbour(Value, frozen=True, kw_only=True):
 class Obstacle(Value, frozen=True, kw_only=True):
     """A hard constraint that forbids a move, with its numbers."""
 
-    constraint: Literal["pin", "site", "exclusion", "workers", "slots", "cpu", "core", "memory", "fixed-worker"]
+    constraint: Literal[
+        "pin",
+        "site",
+        "exclusion",
+        "workers",
+        "slots",
+        "cpu",
+        "core",
+        "memory",
+        "fixed-worker",
+        "worker-executors",
+        "worker-heap",
+        "apart",
+        "most-per-node",
+        "resource",
+    ]
     text: str
 
 
@@ -229,13 +254,17 @@ def _obstacles(s: State, e: int, r: int, n: int, m: Moves) -> list[Obstacle]:
         found.append(Obstacle(constraint="fixed-worker", text="its worker must stay as it is"))
     t = int(c.topology[e])
     topology = c.model.topologies[t].name
-    if not m.joins[r, n] and not m.opens[r, n]:
-        text = f"{topology} has no worker to join on {name} and runs all of its {c.workers[t]} workers"
+    opens = m.ruled_out[r, n] or not m.joins[r, n]
+    worker = "other worker" if m.ruled_out[r, n] else "worker"
+    if m.ruled_out[r, n]:
+        found += _rules_of_workers(s, e, n)
+    if opens and not m.opens[r, n]:
+        text = f"{topology} has no {worker} to join on {name} and runs all of its {c.workers[t]} workers"
         found.append(Obstacle(constraint="workers", text=text))
-    elif not m.joins[r, n] and not m.room_slot[r, n]:
+    elif opens and not m.room_slot[r, n]:
         slots = int(c.slots_per_node()[n])
         text = (
-            f"{topology} has no worker to join on {name}, whose {slots} slots are taken"
+            f"{topology} has no {worker} to join on {name}, whose {slots} slots are taken"
             if slots
             else f"{name} has no slots"
         )
@@ -248,6 +277,51 @@ def _obstacles(s: State, e: int, r: int, n: int, m: Moves) -> list[Obstacle]:
     if not m.room_memory[r, n]:
         text = _no_room(name, s.memory_mb[n], c.node_memory_mb[n], c.memory_mb[e], "MB")
         found.append(Obstacle(constraint="memory", text=text))
+    if not m.room_amounts[r, n]:
+        found += _amounts(s, e, n)
+    return found
+
+
+def _rules_of_workers(s: State, e: int, n: int) -> list[Obstacle]:
+    """Rules that keep an executor out of the first worker of its topology on a node."""
+    c, rules, t = s.compiled, s.compiled.sharing, int(s.compiled.topology[e])
+    lo, hi = int(c.first_slot[n]), int(c.first_slot[n + 1])
+    slot = lo + int(np.flatnonzero((s.slot_topology[lo:hi] == t) & s.open_slots[lo:hi])[0])
+    at = f"{c.node_ids[n]}:{c.slot_port[slot]}"
+    found = []
+    for rule, out in ruled_out(s, np.array([e])).items():
+        if not out[0, slot]:
+            continue
+        if rule == "worker-executors":
+            text = f"{at} holds {s.members[slot]} of at most {rules.most_executors[t]} executors"
+        elif rule == "worker-heap":
+            text = _no_room(at, s.heap_mb[slot], rules.most_heap_mb[t], rules.heap_mb[e], "MB of heap")
+        else:
+            others = np.flatnonzero((s.slot == slot) & (rules.kind != NO_KIND))
+            apart = others[rules.apart[rules.kind[e], rules.kind[others] - rules.first_kind[t]]]
+            names = sorted({c.component_names[int(c.component[o])][1] for o in apart})
+            text = (
+                f"{c.component_names[int(c.component[e])][1]} is kept apart from {', '.join(names)}, which is in {at}"
+            )
+        found.append(Obstacle(constraint=rule, text=text))
+    return found
+
+
+def _amounts(s: State, e: int, n: int) -> list[Obstacle]:
+    """Resources of a node, and places of a component on it, that an executor would exceed."""
+    c, rules = s.compiled, s.compiled.sharing
+    component = c.component_names[int(c.component[e])][1]
+    places = f"{c.model.topologies[int(c.topology[e])].id}/{component}"
+    found = []
+    for r in np.flatnonzero(amounts_lacking(s, e)[:, n]).tolist():
+        has, taken, name = float(rules.room[r, n]), float(s.taken[r, n]), c.node_ids[n]
+        if rules.names[r] == places:
+            text = f"{name} holds {taken:g} of at most {has:g} executors of {component}"
+            found.append(Obstacle(constraint="most-per-node", text=text))
+        else:
+            need = float(rules.demand[rules.kind[e], r])
+            text = f"{name} has {max(has - taken, 0.0):g} {rules.names[r]} left of {has:g}, it needs {need:g}"
+            found.append(Obstacle(constraint="resource", text=text))
     return found
 
 

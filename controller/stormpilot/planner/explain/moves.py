@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 
 from stormpilot.model.compiled import NOWHERE, Bools, Compiled, Floats, Ints
 from stormpilot.model.cost import node_load_mhz, node_memory_mb
 from stormpilot.model.flow.model import FlowModel
+from stormpilot.model.sharing import NO_KIND
 from stormpilot.planner.explain.flows import Judged, judged
 
+Rule = Literal["worker-executors", "worker-heap", "apart"]
 SLACK = 1 + 1e-9
 LEAST_PART = 1e-6  # of a difference, as a part of an executor's traffic or CPU: less is equal
 
@@ -33,6 +36,9 @@ class State:
     pins: list[str | None]  # E
     flow: FlowModel | None
     measured_mhz: Floats  # N: load by CPU as measured; as `load_mhz` without flow model
+    heap_mb: Floats  # S: of the executors there
+    kinds: Bools  # S x L: kinds of executors there, as `Sharing.apart` counts them
+    taken: Floats  # R x N: resources and places of components that executors take
 
 
 def state_of(c: Compiled, placement: Ints, flow: FlowModel | None) -> State:
@@ -58,7 +64,43 @@ def state_of(c: Compiled, placement: Ints, flow: FlowModel | None) -> State:
         pins=[e.pin for t in c.model.topologies for e in sorted(t.executors, key=lambda e: e.start)],
         flow=flow,
         measured_mhz=node_load_mhz(c if flow is None else flow.compiled, placement),
+        heap_mb=np.bincount(placement, c.sharing.heap_mb, c.slots).astype(np.float64),
+        kinds=_kinds(c, placement),
+        taken=c.sharing.taken(c.slot_node[placement]),
     )
+
+
+def _kinds(c: Compiled, placement: Ints) -> Bools:
+    rules = c.sharing
+    kinds = np.zeros((c.slots, rules.apart.shape[1]), dtype=np.bool_)
+    if rules.apart.any():
+        ruled = np.flatnonzero(rules.kind != NO_KIND)
+        ruled = ruled[rules.keeps_apart()[c.topology[ruled]]]
+        kinds[placement[ruled], rules.kind[ruled] - rules.first_kind[c.topology[ruled]]] = True
+    return kinds
+
+
+def ruled_out(s: State, es: Ints) -> dict[Rule, Bools]:
+    """Rule on workers -> R x S: whether it keeps the R out of the worker of their topology there."""
+    rules, topology = s.compiled.sharing, s.compiled.topology[es]
+    apart = np.zeros((len(es), s.compiled.slots), dtype=np.bool_)
+    if s.kinds.any():
+        ruled = np.flatnonzero(rules.kind[es] != NO_KIND)
+        apart[ruled] = rules.apart[rules.kind[es[ruled]]].astype(np.float64) @ s.kinds.T > 0
+    return {
+        "worker-executors": s.members >= rules.most_executors[topology, None],
+        "worker-heap": s.heap_mb + rules.heap_mb[es, None] > rules.most_heap_mb[topology, None] * SLACK,
+        "apart": apart,
+    }
+
+
+def amounts_lacking(s: State, e: int) -> Bools:
+    """R x N: whether a node has too little of a resource, or too few places, for this executor too."""
+    rules = s.compiled.sharing
+    if rules.kind[e] == NO_KIND:
+        return np.zeros(s.taken.shape, dtype=np.bool_)
+    demand = rules.demand[rules.kind[e], :, None]
+    return np.asarray((demand > 0) & (s.taken + demand > rules.room * SLACK))
 
 
 @dataclass(frozen=True)
@@ -68,10 +110,13 @@ class Moves:
     node_delta: Floats
     worker_delta: Floats
     joins: Bools
+    joined: Bools  # R x S: workers that may be joined, or would be, but for a rule
+    ruled_out: Bools  # it has to join a worker, and a rule keeps it out of each
     opens: Bools  # a worker may be opened (slot apart)
     room_slot: Bools
     room_cpu: Bools
     room_memory: Bools
+    room_amounts: Bools  # of resources, and places of its component
     allowed: Bools
     possible: Bools
     flows: Judged | None = None
@@ -82,26 +127,39 @@ def moves_of(s: State, es: Ints, by_slot: Floats, by_host: Floats, in_worker: Fl
     c = s.compiled
     topology = c.topology[es]
     own = (s.slot_topology[None, :] == topology[:, None]) & s.open_slots  # R x S
-    with_worker = _most_by_node(c, np.where(own, by_slot, -1.0))
-    joins = with_worker >= 0
     alone = s.members[s.slot[es]] == 1
     opens = alone | (s.used_workers[topology] < c.workers[topology])
-    room_slot = np.broadcast_to(s.free_slots > 0, joins.shape)
+    room_slot = np.broadcast_to(s.free_slots > 0, (len(es), c.nodes))
+    may = own & ~np.logical_or.reduce(list(ruled_out(s, es).values()))
+    out = ~_any_by_node(c, may) & _any_by_node(c, own) & ~(opens[:, None] & room_slot)
+    joined = may | (own & out[:, c.slot_node])
+    with_worker = _most_by_node(c, np.where(joined, by_slot, -1.0))
+    joins = with_worker >= 0
     room_cpu = s.load_mhz + c.cpu_mhz[es, None] <= c.node_limit_mhz * SLACK
     room_memory = s.memory_mb + c.memory_mb[es, None] <= c.node_memory_mb * SLACK
+    room_amounts = np.array([~amounts_lacking(s, e).any(axis=0) for e in es.tolist()]).reshape(joins.shape)
     allowed = c.allowed[c.klass[es]]
-    possible = allowed & room_cpu & room_memory & (joins | (opens[:, None] & room_slot)) & ~c.fixed[es, None]
+    possible = allowed & room_cpu & room_memory & room_amounts & (joins | (opens[:, None] & room_slot))
+    possible &= ~out & ~c.fixed[es, None]
     return Moves(
         node_delta=in_host[:, None] - by_host[:, c.node_host],
         worker_delta=in_worker[:, None] - np.maximum(with_worker, 0.0),
         joins=joins,
+        joined=joined,
+        ruled_out=out,
         opens=np.broadcast_to(opens[:, None], joins.shape),
         room_slot=room_slot,
         room_cpu=room_cpu,
         room_memory=room_memory,
+        room_amounts=room_amounts,
         allowed=allowed,
         possible=possible,
     )
+
+
+def _any_by_node(c: Compiled, of_slots: Bools) -> Bools:
+    """R x S -> R x N: whether it is so for a slot of the node."""
+    return _most_by_node(c, of_slots.astype(np.float64)) > 0
 
 
 def _most_by_node(c: Compiled, by_slot: Floats) -> Floats:
@@ -116,9 +174,8 @@ def _most_by_node(c: Compiled, by_slot: Floats) -> Floats:
 def moves_by_flows(s: State, flow: FlowModel, es: Ints, m: Moves, by_slot: Floats) -> Moves:
     """The moves with what they change by the flow model; supervisors that it did not look at are no choice."""
     c = s.compiled
-    own = (s.slot_topology[None, :] == c.topology[es][:, None]) & s.open_slots
     free = np.broadcast_to((s.slot_topology == NOWHERE).astype(np.float64), by_slot.shape)
-    value = np.where(own, 2.0 + by_slot, free)  # its best worker there, else a free slot, else any
+    value = np.where(m.joined, 2.0 + by_slot, free)  # its best worker there, else a free slot, else any
     slot = np.full(m.joins.shape, NOWHERE, dtype=np.int64)
     for n in np.flatnonzero(c.slots_per_node() > 0).tolist():
         lo, hi = int(c.first_slot[n]), int(c.first_slot[n + 1])
@@ -128,7 +185,8 @@ def moves_by_flows(s: State, flow: FlowModel, es: Ints, m: Moves, by_slot: Float
     room_cpu = s.measured_mhz + measured.cpu_mhz[es, None] <= measured.node_limit_mhz * SLACK
     least = LEAST_PART * np.maximum(c.cpu_mhz[es, None], 1.0)
     room_cpu = room_cpu & (found.lacking_mhz <= least)
-    possible = m.allowed & room_cpu & m.room_memory & (m.joins | (m.opens & m.room_slot)) & ~c.fixed[es, None]
+    possible = m.allowed & room_cpu & m.room_memory & m.room_amounts & (m.joins | (m.opens & m.room_slot))
+    possible &= ~m.ruled_out & ~c.fixed[es, None]
     possible &= (found.full_mhz <= least) & found.seen
     return replace(
         m,

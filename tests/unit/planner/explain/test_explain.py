@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 
 from builders import assigned, supervisor, topology, traffic, triangle_too_heavy, two_chains, two_sites
-from random_models import models
+from random_models import models, ruled_models
 from stormpilot.model.compiled import Compiled, compile_model
 from stormpilot.model.cost import inter_node_tps, inter_worker_tps
 from stormpilot.model.values import Assigned, Exclusion, Model, Plan, Supervisor
@@ -33,6 +33,12 @@ def explained(model: Model, slots: Mapping[tuple[str, int], tuple[int, ...]], st
 
 def with_nodes(model: Model, *nodes: Supervisor) -> Model:
     return msgspec.structs.replace(model, supervisors=list(nodes))
+
+
+def without_shared_memory(model: Model) -> Model:
+    """What components share is looked at by plans, not by the explanation."""
+    alone = [msgspec.structs.replace(t, shared_memory=[]) for t in model.topologies]
+    return msgspec.structs.replace(model, topologies=alone)
 
 
 CHAINS = {("n1", 6700): (1, 3, 5), ("n2", 6700): (2, 4, 6)}
@@ -204,8 +210,46 @@ def test_supervisors_without_slots_and_no_executors_are_no_trouble() -> None:
     assert explain(c, c.current) == []
 
 
+RULES: list[tuple[dict[str, object], dict[str, object], str, str]] = [
+    ({"worker_executors": 2}, {}, "worker-executors", "n1:6700 holds 2 of at most 2 executors"),
+    ({"worker_heap_mb": 50.0}, {}, "worker-heap", "n1:6700 has 10 MB of heap left of 50, it needs 20"),
+    ({"apart": [("a", "b")]}, {}, "apart", "b is kept apart from a, which is in n1:6700"),
+    ({}, {"most_per_node": 1}, "most-per-node", "n1 holds 1 of at most 1 executors of b"),
+    ({}, {"resources": {"gpu": 0.5}}, "resource", "n1 has 0 gpu left of 0.5, it needs 0.5"),
+]
+
+
+@pytest.mark.parametrize(("of_topology", "of_component", "constraint", "text"), RULES)
+def test_a_rule_on_who_shares_a_worker_or_a_node_is_named(
+    of_topology: dict[str, object], of_component: dict[str, object], constraint: str, text: str
+) -> None:
+    """b 3 talks to a 1; a 1 and b 2 are in the only worker on n1, and all workers are in use."""
+    t = topology("t", {"a": 1, "b": 3}, workers=2, streams=[("a", "b")])
+    a, b = (msgspec.structs.replace(c, heap_mb=20.0) for c in t.components)
+    t = msgspec.structs.replace(t, components=[a, msgspec.structs.replace(b, **of_component)], **of_topology)
+    nodes = [msgspec.structs.replace(supervisor(n), resources={"gpu": g}) for n, g in (("n1", 0.5), ("n2", 9.0))]
+    model = Model(supervisors=nodes, topologies=[t], traffic=traffic("t", {(1, 3): 5.0}))
+    slots = {("n1", 6700): (1, 2), ("n2", 6700): (3, 4)}
+    e = explained(model, slots, 3)
+    assert (e.verdict, e.second) == ("blocked", None)
+    assert e.better is not None
+    assert e.better.supervisor == "n1"
+    assert Obstacle(constraint=constraint, text=text) in e.better.obstacles  # type: ignore[arg-type]
+
+
+def test_a_worker_of_its_own_is_opened_where_a_rule_keeps_it_out_of_the_present_one() -> None:
+    t = msgspec.structs.replace(topology("pair", {"x": 3}, workers=3), worker_executors=1)
+    model = Model(
+        supervisors=[supervisor("n1"), supervisor("n2")], topologies=[t], traffic=traffic("pair", {(1, 2): 5.0})
+    )
+    e = explained(model, {("n1", 6700): (1,), ("n2", 6700): (2,), ("n2", 6701): (3,)}, 2)
+    assert (e.verdict, e.better) == ("improvable", e.second)
+    assert e.better is not None
+    assert (e.better.supervisor, e.better.new_worker) == ("n1", True)
+
+
 @settings(max_examples=60, deadline=None)
-@given(models())
+@given(models() | ruled_models().map(without_shared_memory))
 def test_what_a_move_costs_is_what_it_costs_when_it_is_made(model: Model) -> None:
     """Second and better choice against all supervisors, each tried with the independent checker and the metrics."""
     plan = compute(model, "default")
