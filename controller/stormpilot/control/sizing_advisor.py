@@ -9,7 +9,7 @@ from stormpilot.config import SizingSection
 from stormpilot.control.current_config import CurrentConfig
 from stormpilot.decide.events import Event, EventKind
 from stormpilot.decide.reasons import Reason
-from stormpilot.errors import UsageError
+from stormpilot.errors import StormpilotError
 from stormpilot.model.values import Topology
 from stormpilot.observe.build import ModelWithReadiness
 from stormpilot.sizing.advice import Advice, Bounds, Change, advise
@@ -45,8 +45,11 @@ class SizingAdvisor:
                 continue
             try:
                 advice = self._advice(topology, readiness, config)
-            except (OSError, UnicodeDecodeError, UsageError) as e:
+            except (OSError, UnicodeDecodeError, StormpilotError) as e:
                 said[topology.id] = f"not known: {e}"
+                continue
+            except Exception as e:  # noqa: BLE001 (what cannot be advised on costs its topology the advice, no cycle)
+                said[topology.id] = f"not known: {type(e).__name__}: {e}"
                 continue
             text, event = self._followed(topology, advice, config.after_s, now_ms)
             said |= {topology.id: text} if text else {}

@@ -8,6 +8,7 @@ import pytest
 
 from doubles.world import World
 from stormpilot.config import parse
+from stormpilot.control import sizing_advisor
 from stormpilot.decide.events import EventKind
 from stormpilot.errors import UsageError
 
@@ -96,6 +97,22 @@ def test_file_that_cannot_be_used_is_told_and_disturbs_nothing(tmp_path: Path) -
     w.tell(100)
     assert size(w, t).startswith("not known: ")
     assert "rate_tps" in size(w, t)
+
+
+def test_size_that_cannot_be_computed_is_told_and_disturbs_nothing(tmp_path: Path) -> None:
+    w, t = world(tmp_path, FILE.replace("rate_tps: 80,", "rate_tps: 0.0005,"))
+    w.tell(100)
+    assert size(w, t).startswith("not known: 125/s are 250,000 times what one slot takes")
+
+
+def test_fault_of_the_adviser_disturbs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def faulty(*args: object, **more: object) -> None:
+        raise ZeroDivisionError("division by zero")
+
+    monkeypatch.setattr(sizing_advisor, "advise", faulty)
+    w, t = world(tmp_path)
+    w.tell(100)
+    assert size(w, t) == "not known: ZeroDivisionError: division by zero"
 
 
 def test_file_is_read_again_when_it_changes(tmp_path: Path) -> None:
