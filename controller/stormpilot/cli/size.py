@@ -141,13 +141,16 @@ def predict(
 
 def read_problem(path: Path) -> Problem:
     """Read the input file; `UsageError` names the file, the line, the field and what was expected."""
-    from stormpilot.sizing.problem import parse
+    from stormpilot.sizing.problem import read_problem as read
 
+    return read(path, _text)
+
+
+def _text(path: Path) -> str:
     try:
-        text = files.read(path, "topology to size").decode("utf-8")
+        return files.read(path, "topology to size").decode("utf-8")
     except UnicodeDecodeError as e:
         raise UsageError(f"{path}: not UTF-8 text: {e.reason} at byte {e.start}") from e
-    return parse(text, str(path), lambda name: read_problem(path.parent / name))
 
 
 def _source_rate(option: str, rate_tps: float | None) -> float | None:

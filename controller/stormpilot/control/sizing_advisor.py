@@ -13,7 +13,7 @@ from stormpilot.errors import StormpilotError
 from stormpilot.model.values import Topology
 from stormpilot.observe.build import ModelWithReadiness
 from stormpilot.sizing.advice import Advice, Bounds, Change, advise
-from stormpilot.sizing.problem import Problem, parse
+from stormpilot.sizing.problem import Problem, read_problem
 
 
 @dataclass(frozen=True)
@@ -98,10 +98,5 @@ class SizingAdvisor:
         changed_ns = path.stat().st_mtime_ns
         kept = self._files.get(path)
         if kept is None or kept[0] != changed_ns:
-            kept = self._files[path] = (changed_ns, read_problem(path))
+            kept = self._files[path] = (changed_ns, read_problem(path, lambda file: file.read_text("utf-8")))
         return kept[1]
-
-
-def read_problem(path: Path) -> Problem:
-    """A file as `stormpilot size` reads it, with those that it names."""
-    return parse(path.read_text("utf-8"), str(path), lambda name: read_problem(path.parent / name))

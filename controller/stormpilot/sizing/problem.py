@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import difflib
 import json
+import os
 import re
 import typing
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -175,6 +177,20 @@ def parse(text: str, where: str, other: Callable[[str], Problem] | None = None) 
                     f"{where}: slot: {field} is {has:g}, and the model of {name} was measured on a slot with {needs:g}"
                 )
     return found
+
+
+def read_problem(path: Path, text_of: Callable[[Path], str], above: tuple[Path, ...] = ()) -> Problem:
+    """A file with those that it names; `text_of` reads one. `above`: those on the way to it.
+
+    Raises
+    ------
+    UsageError
+        A file cannot be used, or names itself, maybe through others.
+    """
+    whole = Path(os.path.normpath(path))
+    if whole in above:
+        raise UsageError(f"{path}: the files in its models lead back to it, expected files of `stormpilot profile`")
+    return parse(text_of(path), str(path), lambda name: read_problem(path.parent / name, text_of, (*above, whole)))
 
 
 def _include(value: Any, root: yaml.Node | None, where: str, other: Callable[[str], Problem] | None) -> dict[str, Slot]:

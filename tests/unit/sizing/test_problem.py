@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -10,7 +12,7 @@ import yaml
 
 from sizing_problems import EXAMPLE, linear_topology
 from stormpilot.errors import UsageError
-from stormpilot.sizing.problem import Component, Problem, Slot, parse
+from stormpilot.sizing.problem import Component, Problem, Slot, parse, read_problem
 
 TEXT = EXAMPLE.read_text()
 
@@ -108,3 +110,10 @@ def test_a_model_can_stand_in_a_file_of_its_own() -> None:
         parse(text, "size.yaml", lambda _: smaller)
     with pytest.raises(UsageError, match=r"models\[1\]\.file: pi.json has 5 models, expected one"):
         parse(text, "size.yaml", lambda _: whole)
+
+
+@pytest.mark.parametrize("files", [{"a.json": "a.json"}, {"a.json": "b/b.json", "b/b.json": "../a.json"}])
+def test_files_that_name_each_other_are_refused(files: dict[str, str]) -> None:
+    texts = {name: json.dumps({"name": name, "models": [{"file": named}]}) for name, named in files.items()}
+    with pytest.raises(UsageError, match=r"a.json: the files in its models lead back to it"):
+        read_problem(Path("a.json"), lambda path: texts[os.path.normpath(path)])
