@@ -31,7 +31,7 @@ class SizingAdvisor:
 
     current: CurrentConfig
     _watched: dict[str, _Watched] = field(default_factory=dict)
-    _files: dict[Path, tuple[int, Problem]] = field(default_factory=dict)
+    _files: dict[Path, tuple[dict[Path, int], Problem]] = field(default_factory=dict)
 
     def observe(self, readiness: ModelWithReadiness, now_ms: int) -> tuple[dict[str, str], list[Event]]:
         """Sentences by topology id, and the events that begin now; a topology that is not measured keeps its state."""
@@ -95,8 +95,17 @@ class SizingAdvisor:
 
     def _problem(self, path: Path) -> Problem:
         """The file, read again when it or one that it names may have changed."""
-        changed_ns = path.stat().st_mtime_ns
         kept = self._files.get(path)
-        if kept is None or kept[0] != changed_ns:
-            kept = self._files[path] = (changed_ns, read_problem(path, lambda file: file.read_text("utf-8")))
+        if kept is None or any(_changed_ns(file) != at_ns for file, at_ns in kept[0].items()):
+            changed_ns: dict[Path, int] = {}
+
+            def text_of(file: Path) -> str:
+                changed_ns[file] = _changed_ns(file)
+                return file.read_text("utf-8")
+
+            kept = self._files[path] = (changed_ns, read_problem(path, text_of))
         return kept[1]
+
+
+def _changed_ns(file: Path) -> int:
+    return file.stat().st_mtime_ns

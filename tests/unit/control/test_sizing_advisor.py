@@ -124,6 +124,17 @@ def test_file_is_read_again_when_it_changes(tmp_path: Path) -> None:
     assert size(w, t).startswith("SCALE_UP: its threads support 100/s")
 
 
+def test_file_is_read_again_when_one_that_it_names_changes(tmp_path: Path) -> None:
+    named = tmp_path / "parse.yaml"
+    named.write_text(FILE)
+    w, t = world(tmp_path, FILE.split("models:")[0] + "models: [{file: parse.yaml}]\n", after_s=0)
+    w.tell(100)
+    assert size(w, t) == ""
+    named.write_text(FILE.replace("rate_tps: 80", "rate_tps: 50"))
+    w.tell(30)
+    assert size(w, t).startswith("SCALE_UP: its threads support 100/s")
+
+
 def test_bounds_that_would_swing_are_refused() -> None:
     with pytest.raises(UsageError, match=r"is used to 0\.8, expected that between them"):
         parse("sizing: {up_ratio: 0.7}\n", "controller.yaml")
