@@ -14,8 +14,8 @@ import msgspec
 from stormpilot.messages.core import Worker as Worker  # a worker of a plan is the same value in a message
 
 Kind = Literal["spout", "bolt", "system"]
-
-
+LOAD_STREAM = "stormpilot_load"
+"""The stream on which components send their counters to the collector: not part of the traffic to plan for."""
 RESERVED_CPU = "cpu.pcore.percent"
 """Name among the resources of components and supervisors: CPU as a reservation, in Storm's points (100 = one core)."""
 
@@ -79,6 +79,11 @@ class Component(Value, frozen=True, kw_only=True):
     heap_mb: float = 0.0
     resources: dict[str, float] = {}
     most_per_node: Annotated[int, msgspec.Meta(ge=1)] | None = None
+
+    @property
+    def auxiliary(self) -> bool:
+        """Whether it is one of Storm's own, or the collector of load reports: it has no part in what users size."""
+        return self.kind == "system" or (bool(self.inputs) and all(i.stream == LOAD_STREAM for i in self.inputs))
 
 
 class Executor(Value, frozen=True, kw_only=True):

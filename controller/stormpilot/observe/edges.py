@@ -6,9 +6,8 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping
 
 from stormpilot.messages.core import TopologySnapshot
-from stormpilot.model.values import Edge, Executor
+from stormpilot.model.values import LOAD_STREAM, Edge, Executor
 from stormpilot.observe.acker import ACK_ACK, ACK_INIT, ACKER, acker_edges
-from stormpilot.observe.identity import LOAD_STREAM
 from stormpilot.observe.task_rates import TaskRates
 
 Rates = Mapping[int, TaskRates]

@@ -20,9 +20,8 @@ import msgspec
 
 from stormpilot.messages.core import ClusterSnapshot, TopologySnapshot
 from stormpilot.messages.load import LoadReport, TaskLoad
+from stormpilot.model.values import LOAD_STREAM
 
-LOAD_STREAM = "stormpilot_load"
-"""The stream on which components send their counters to the collector: not part of the traffic to plan for."""
 GRACE_MS = 60_000
 """Time after a change of the placement within which a worker of the former one may still report."""
 Slot = tuple[str, int]

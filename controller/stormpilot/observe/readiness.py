@@ -7,8 +7,8 @@ from collections import Counter
 from stormpilot.config import LoadSection
 from stormpilot.messages.core import TopologySnapshot
 from stormpilot.model.readiness import Readiness
+from stormpilot.model.values import LOAD_STREAM
 from stormpilot.observe.edges import Rates
-from stormpilot.observe.identity import LOAD_STREAM
 
 FIRST_REPORT_S = 60.0
 """Time after its placement within which a task sends its first report: worker start, Python start, one period."""

@@ -97,11 +97,11 @@ def threads_of(problem: Problem, model: Model, plan: Plan) -> dict[SlotName, dic
             f"expected each of the model's {len(executors)} executors once"
         )
     sized = {c.id for c in problem.components}
-    system = {c.id for c in topology.components if c.kind == "system"}
+    auxiliary = {c.id for c in topology.components if c.auxiliary}
     found: dict[SlotName, dict[str, int]] = {}
     for w in planned.workers:
         count = Counter(executors[start, end] for start, end in w.executors)
-        unknown = sorted(set(count) - sized - system)
+        unknown = sorted(set(count) - sized - auxiliary)
         if unknown:
             raise UsageError(f"component {unknown[0]} of the model is not in the file that sizes {problem.name}")
         found[w.supervisor, w.port] = {c: n for c, n in count.items() if c in sized}

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from sizing_problems import linear_topology, model, performance, problem
 from stormpilot.errors import UsageError
-from stormpilot.model.values import Plan, TopologyPlan, Worker
+from stormpilot.model.values import Component as Running
+from stormpilot.model.values import Executor, Input, Plan, TopologyPlan, Worker
 from stormpilot.sizing.allocation import allocate
 from stormpilot.sizing.deployment import model_of
 from stormpilot.sizing.performance import Performance
@@ -192,6 +193,25 @@ def test_plan_and_model_must_be_of_the_same_executors() -> None:
             threads_of(sizing, of, plan)
     with pytest.raises(UsageError, match="no topology t"):
         threads_of(sizing, of, Plan(topologies=[TopologyPlan(id="other", workers=whole)]))
+
+
+def test_the_collector_of_a_running_topology_has_no_size_and_needs_none() -> None:
+    sizing = one(model("x", (1, 10.0, 0.5, 0.2)))
+    of = model_of(sizing, allocate(sizing, 10.0, "lsa"), 1)
+    (t,) = of.topologies
+    collector = Running(
+        id="stormpilot-collector", inputs=[Input(component="x", stream="stormpilot_load", grouping="GLOBAL")]
+    )
+    t = msgspec.structs.replace(
+        t,
+        components=[*t.components, collector],
+        executors=[*t.executors, Executor(start=9, end=9, component=collector.id)],
+    )
+    worker = Worker(supervisor="vm0001-vm1", port=6700, executors=[(1, 1), (2, 2), (9, 9)])
+    plan = Plan(topologies=[TopologyPlan(id="t", workers=[worker])])
+    assert threads_of(sizing, msgspec.structs.replace(of, topologies=[t]), plan) == {
+        ("vm0001-vm1", 6700): {"s": 1, "x": 1}
+    }
 
 
 @st.composite

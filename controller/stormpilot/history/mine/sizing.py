@@ -56,7 +56,7 @@ def _problem(
 ) -> Problem:
     if not text:
         raise _NoneError("the log does not know its components")
-    known = [c for c in msgspec.json.decode(text, type=list[Component]) if c.kind != "system"]
+    known = [c for c in msgspec.json.decode(text, type=list[Component]) if not c.auxiliary]
     slot = _slot(machines)
     rates = {r["component"]: float(r["rate_tps"]) for r in peaks}
     sources = {c.id: rates.get(c.id, 0.0) for c in known if not c.inputs}

@@ -29,6 +29,12 @@ def graph(grouping: str = "SHUFFLE") -> str:
         [
             {"id": "read", "kind": "spout"},
             {"id": "split", "inputs": [{"component": "read", "grouping": grouping}]},
+            {
+                "id": "stormpilot-collector",
+                "inputs": [
+                    {"component": c, "stream": "stormpilot_load", "grouping": "GLOBAL"} for c in ("read", "split")
+                ],
+            },
             {"id": "__acker", "kind": "system", "inputs": [{"component": "split", "stream": "__ack_ack"}]},
         ]
     ).decode()
