@@ -135,7 +135,9 @@ def resizing(
     tasks: defaultdict[str, list[int]] = defaultdict(list)
     for e in sorted(running.executors, key=lambda e: e.start):
         tasks[e.component] += range(e.start, e.end + 1)
-    threads = threads_by_tasks({c: len(t) for c, t in tasks.items()}, allocation)
+    model = build(seen.cluster, {running.id: running}, {}, LoadSection(), 1.0, 0).model
+    auxiliary = [c.id for c in model.topologies[0].components if c.auxiliary]
+    threads = threads_by_tasks({c: len(t) for c, t in tasks.items()}, allocation, auxiliary)
     mhz = {t.host: t.mhz for r in reader.read_loads([running.id])[0] for t in r.tasks if t.mhz}
     made = Resizing(
         zookeeper,
@@ -149,7 +151,7 @@ def resizing(
         tasks,
         Counter(e.component for e in running.executors),
         threads,
-        like_the_measured_slot(problem, _free(seen, running, mhz)),
+        like_the_measured_slot(problem, _free(model, seen, running, mhz)),
         seen.contenders[0] if seen.contenders else "",
     )
     made.plan(ranges(tasks, {**made.before, **threads}))
@@ -173,13 +175,11 @@ def nimbus_workers(nimbus: Nimbus, name: str) -> int | None:
     return None if found is None else found.workers
 
 
-def _free(seen: StoreSnapshot, running: TopologySnapshot, mhz: Mapping[str, float]) -> list[Supervisor]:
+def _free(model: Model, seen: StoreSnapshot, running: TopologySnapshot, mhz: Mapping[str, float]) -> list[Supervisor]:
     """The supervisors with the slots that no other topology has.
 
     A node's CPU and memory shrink with its slots, so that a slot stays an equal part of its node.
     """
-    assert seen.cluster is not None
-    model = build(seen.cluster, {running.id: running}, {}, LoadSection(), 1.0, 0).model
     taken = {
         (e.supervisor, e.port) for i, t in seen.topologies.items() if i != running.id for e in t.executors if e.port
     }

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
 
 import msgspec
@@ -21,23 +21,33 @@ Ranges = Mapping[str, Sequence[tuple[int, int]]]
 """Component -> its executors, as first and last task."""
 
 
-def threads_by_tasks(tasks: Mapping[str, int], allocation: Allocation) -> dict[str, int]:
+def threads_by_tasks(tasks: Mapping[str, int], allocation: Allocation, auxiliary: Collection[str]) -> dict[str, int]:
     """Component -> threads of the allocation.
 
     Parameters
     ----------
     tasks
         Component -> tasks of the running topology.
+    auxiliary
+        Components of it that no size is of (`Component.auxiliary`).
 
     Raises
     ------
     RefusedError
-        The topology lacks a component, or a component has fewer tasks than threads: Storm never adds tasks.
+        The topology lacks a component or has another one, or a component has fewer tasks than threads: Storm never
+        adds tasks.
     """
-    missing = [a.component for a in allocation.allotments if a.component not in tasks]
+    sized = [a.component for a in allocation.allotments]
+    missing = [c for c in sized if c not in tasks]
     if missing:
         raise RefusedError(
             f"the running topology has no component {', '.join(missing)} (it has: {', '.join(sorted(tasks))})"
+        )
+    unknown = sorted(set(tasks) - {*sized, *auxiliary})
+    if unknown:
+        raise RefusedError(
+            f"the file has no component {', '.join(unknown)}, which the running topology has, so that nobody knows what "
+            "its threads need: add it, with a model or static needs"
         )
     few = [
         f"{a.component} has {tasks[a.component]} tasks and needs {a.threads} threads"

@@ -6,13 +6,24 @@ import re
 from collections.abc import Mapping
 from itertools import pairwise
 
+import msgspec
 import pytest
 
 from doubles.memory_zookeeper import MemoryZooKeeper
 from doubles.snapshots import T0_MS, cluster, topology
 from sizing_problems import model, problem
 from stormpilot.errors import RefusedError
-from stormpilot.messages.core import ExecutorPart, Message, PlanMessage, StatusMessage, TopologySnapshot, decode, encode
+from stormpilot.messages.core import (
+    ComponentPart,
+    ExecutorPart,
+    InputPart,
+    Message,
+    PlanMessage,
+    StatusMessage,
+    TopologySnapshot,
+    decode,
+    encode,
+)
 from stormpilot.messages.load import LoadReport, TaskLoad
 from stormpilot.messages.settings import AuditRecord
 from stormpilot.nimbus import RunningTopology
@@ -66,8 +77,8 @@ class World:
                 )
                 for t in (2, 5)
             ]
-            report = LoadReport(topology_id=self.id, reporter="r", seq=1, written_at_ms=T0_MS, tasks=loads)
-            self.put(PATHS.load(self.id, "r"), report)
+            report = LoadReport(topology_id=self.id, reporter="collector-9", seq=1, written_at_ms=T0_MS, tasks=loads)
+            self.put(PATHS.load(self.id, "collector-9"), report)
         self.rebalanced: list[tuple[int, int | None, dict[str, int] | None]] = []
         self.workers = self.snapshot.workers
 
@@ -152,6 +163,27 @@ def test_an_executor_without_a_size_goes_where_the_least_is() -> None:
     change = World().size(205.0)
     (acker,) = [w for w in change.workers if (8, 8) in w.executors]
     assert (1, 1) in acker.executors  # beside the source, which needs nothing
+
+
+def test_a_component_that_the_file_does_not_have_is_refused() -> None:
+    world = World()
+    more = ExecutorPart(start=9, end=9, component="db", supervisor="a", port=6700)
+    listed = [*world.snapshot.components, ComponentPart(id="db", kind="bolt")]
+    executors = [*world.snapshot.executors, more]
+    world.put(PATHS.topology(world.id), msgspec.structs.replace(world.snapshot, components=listed, executors=executors))
+    with pytest.raises(RefusedError, match="the file has no component db"):
+        world.size(205.0)
+
+
+def test_the_collector_goes_where_the_least_is() -> None:
+    world = World()
+    reports = [InputPart(component="pi", stream="stormpilot_load", grouping="GLOBAL")]
+    listed = [*world.snapshot.components, ComponentPart(id="stormpilot-collector", kind="bolt", inputs=reports)]
+    more = ExecutorPart(start=9, end=9, component="stormpilot-collector", supervisor="a", port=6700)
+    executors = [*world.snapshot.executors, more]
+    world.put(PATHS.topology(world.id), msgspec.structs.replace(world.snapshot, components=listed, executors=executors))
+    (w,) = [w for w in world.size(205.0).workers if (9, 9) in w.executors]
+    assert {(1, 1), (8, 8)} <= set(w.executors)
 
 
 def test_fewer_threads_than_tasks_is_noted() -> None:

@@ -51,11 +51,17 @@ def test_too_few_slots_are_refused() -> None:
 
 
 def test_a_component_that_is_missing_or_has_too_few_tasks_is_refused() -> None:
-    assert threads_by_tasks({"source": 1, "pi": 8, "__acker": 1}, sized(250.0)) == {"source": 1, "pi": 5}
+    own = ["__acker"]
+    assert threads_by_tasks({"source": 1, "pi": 8, "__acker": 1}, sized(250.0), own) == {"source": 1, "pi": 5}
     with pytest.raises(RefusedError, match=r"no component pi \(it has: p, source\)"):
-        threads_by_tasks({"source": 1, "p": 8}, sized(250.0))
+        threads_by_tasks({"source": 1, "p": 8}, sized(250.0), own)
     with pytest.raises(RefusedError, match="pi has 3 tasks and needs 5 threads: Storm never adds tasks"):
-        threads_by_tasks({"source": 1, "pi": 3}, sized(250.0))
+        threads_by_tasks({"source": 1, "pi": 3}, sized(250.0), own)
+
+
+def test_a_component_that_the_file_does_not_have_is_refused() -> None:
+    with pytest.raises(RefusedError, match="the file has no component db, which the running topology has"):
+        threads_by_tasks({"source": 1, "pi": 8, "db": 40, "__acker": 1}, sized(250.0), ["__acker"])
 
 
 @given(st.integers(1, 40), st.integers(1, 40))
