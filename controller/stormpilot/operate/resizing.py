@@ -6,7 +6,7 @@ Where a controller leads, the rebalance is all: the controller places what users
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 import msgspec
@@ -14,10 +14,22 @@ import msgspec
 from stormpilot.config import LoadSection
 from stormpilot.errors import RefusedError
 from stormpilot.messages.core import TopologySnapshot, Worker
-from stormpilot.model.values import Infeasible, Model, Plan, Supervisor
+from stormpilot.model.constraints import constrained, misplaced
+from stormpilot.model.values import (
+    Assigned,
+    Component,
+    Exclusion,
+    Executor,
+    Infeasible,
+    Model,
+    Plan,
+    Supervisor,
+    Topology,
+)
 from stormpilot.nimbus import Nimbus
 from stormpilot.observe.build import build
 from stormpilot.observe.reader import Reader, StoreSnapshot
+from stormpilot.observe.settings import Settings
 from stormpilot.operate.placing import await_snapshot, put_in_force
 from stormpilot.operate.topology_ref import topology_ref
 from stormpilot.sizing.allocation import Allocation
@@ -25,6 +37,32 @@ from stormpilot.sizing.carrying_out import Ranges, like_the_measured_slot, place
 from stormpilot.sizing.problem import Problem
 from stormpilot.zookeeper.client import ZooKeeper
 from stormpilot.zookeeper.paths import Paths
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Limits of where a running topology may be: its sites, drains, pins, exclusions, hosts of isolated topologies."""
+
+    running: Topology
+    exclusions: list[Exclusion]
+    settings: Settings
+
+    def bound(self, model: Model) -> Model:
+        """The model of a size, of one topology, under these limits."""
+        (sized,) = model.topologies
+        own = {c.id: c for c in self.running.components}
+        components = [
+            msgspec.structs.replace(c, site=own[c.id].site, site_required=own[c.id].site_required)
+            for c in sized.components
+        ]
+        t = msgspec.structs.replace(sized, id=self.running.id, name=self.running.name, components=components)
+        model = msgspec.structs.replace(model, topologies=[t], exclusions=self.exclusions)
+        s = self.settings
+        return constrained(model, s.drains, s.pins, s.exclusions)[0]
+
+    def barred(self, model: Model) -> set[str]:
+        """Supervisors on which nothing of the topology may run."""
+        return {x.supervisor for x in self.bound(model).exclusions if x.component is None}
 
 
 @dataclass
@@ -47,6 +85,7 @@ class Resizing:
     before: Mapping[str, int]
     threads: Mapping[str, int]
     supervisors: list[Supervisor]
+    limits: Limits
     controller: str = ""
     workers: list[Worker] = field(default_factory=list)
     component_of: dict[int, str] = field(default_factory=dict)
@@ -55,14 +94,23 @@ class Resizing:
     def plan(self, executors: Ranges) -> None:
         """Place the executors; `RefusedError` where they fit nowhere.
 
-        Those that have no size (ackers, collectors) go where the least is: they need little.
+        Those that have no size (ackers, collectors) go where the least is, of where they may run: they need little.
         """
         sized = {c: executors[c] for c in self.threads}
-        answer = placed(self.problem, self.allocation, self.supervisors, sized, self.planner, seed=self.seed)
+        answer = placed(
+            self.problem,
+            self.allocation,
+            self.supervisors,
+            sized,
+            self.planner,
+            seed=self.seed,
+            bound=self.limits.bound,
+        )
         if isinstance(answer, Infeasible):
             raise RefusedError(f"{self.name}: no place for this size ({answer.constraint}): {answer.text}")
         self.component_of = {start: c for c, held in executors.items() for start, _ in held}
-        self.workers = _with_the_rest(answer, {c: r for c, r in executors.items() if c not in self.threads})
+        rest = {c: r for c, r in executors.items() if c not in self.threads}
+        self.workers = _with_the_rest(answer, rest, self.limits)
 
     def carry_out(
         self, nimbus: Nimbus, *, wait_s: int, timeout_s: float, by: str, tell: Callable[[str], None]
@@ -135,10 +183,14 @@ def resizing(
     tasks: defaultdict[str, list[int]] = defaultdict(list)
     for e in sorted(running.executors, key=lambda e: e.start):
         tasks[e.component] += range(e.start, e.end + 1)
-    model = build(seen.cluster, {running.id: running}, {}, LoadSection(), 1.0, 0).model
-    auxiliary = [c.id for c in model.topologies[0].components if c.auxiliary]
+    model = build(seen.cluster, seen.topologies, {}, LoadSection(), 1.0, 0).model
+    own = next(t for t in model.topologies if t.id == running.id)
+    model = msgspec.structs.replace(model, topologies=[own])
+    limits = Limits(own, [x for x in model.exclusions if x.topology in (None, own.id)], seen.settings)
+    auxiliary = [c.id for c in own.components if c.auxiliary]
     threads = threads_by_tasks({c: len(t) for c, t in tasks.items()}, allocation, auxiliary)
     mhz = {t.host: t.mhz for r in reader.read_loads([running.id])[0] for t in r.tasks if t.mhz}
+    free, without_slots = _free(model, limits.barred(model), seen, running, mhz)
     made = Resizing(
         zookeeper,
         paths,
@@ -151,7 +203,8 @@ def resizing(
         tasks,
         Counter(e.component for e in running.executors),
         threads,
-        like_the_measured_slot(problem, _free(model, seen, running, mhz)),
+        [*like_the_measured_slot(problem, free), *without_slots],
+        limits,
         seen.contenders[0] if seen.contenders else "",
     )
     made.plan(ranges(tasks, {**made.before, **threads}))
@@ -175,10 +228,13 @@ def nimbus_workers(nimbus: Nimbus, name: str) -> int | None:
     return None if found is None else found.workers
 
 
-def _free(model: Model, seen: StoreSnapshot, running: TopologySnapshot, mhz: Mapping[str, float]) -> list[Supervisor]:
-    """The supervisors with the slots that no other topology has.
+def _free(
+    model: Model, barred: Collection[str], seen: StoreSnapshot, running: TopologySnapshot, mhz: Mapping[str, float]
+) -> tuple[list[Supervisor], list[Supervisor]]:
+    """The supervisors with the slots that no other topology has, and those without such, `barred` ones among them.
 
-    A node's CPU and memory shrink with its slots, so that a slot stays an equal part of its node.
+    A node's CPU and memory shrink with its slots, so that a slot stays an equal part of its node. Those without slots
+    are still there: a pin to one of them binds.
     """
     taken = {
         (e.supervisor, e.port) for i, t in seen.topologies.items() if i != running.id for e in t.executors if e.port
@@ -188,9 +244,9 @@ def _free(model: Model, seen: StoreSnapshot, running: TopologySnapshot, mhz: Map
             f"{running.name} reports no load, so that nobody knows how fast a core is: submit it with `stormpilot "
             "submit`, or turn the hook on (docs/guide/hook.md)"
         )
-    found = []
+    found, without = [], []
     for s in model.supervisors:
-        slots = [p for p in s.slots if (s.id, p) not in taken]
+        slots = [p for p in s.slots if (s.id, p) not in taken and s.id not in barred]
         if slots:
             part = len(slots) / len(s.slots)
             core = mhz.get(s.host, max(mhz.values()))
@@ -199,17 +255,37 @@ def _free(model: Model, seen: StoreSnapshot, running: TopologySnapshot, mhz: Map
                     s, slots=slots, cores=s.cores * part, memory_mb=s.memory_mb * part, mhz=core, cpu_limit_mhz=None
                 )
             )
-    return found
+        else:
+            without.append(msgspec.structs.replace(s, slots=[]))
+    return found, without
 
 
-def _with_the_rest(answer: tuple[Model, Plan], rest: Ranges) -> list[Worker]:
-    """The planned workers; executors without a size in the one whose executors need the least CPU."""
+def _with_the_rest(answer: tuple[Model, Plan], rest: Ranges, limits: Limits) -> list[Worker]:
+    """The planned workers; executors without a size in the one whose executors need the least CPU, where they may be.
+
+    Raises
+    ------
+    RefusedError
+        They may be in none of them together.
+    """
     model, plan = answer
     needs = {e.start: e.cpu_mhz for e in model.topologies[0].executors}
     workers = list(plan.topologies[0].workers)
-    i = min(range(len(workers)), key=lambda i: sum(needs[start] for start, _ in workers[i].executors))
-    others = [r for held in rest.values() for r in held]
-    workers[i] = Worker(
-        supervisor=workers[i].supervisor, port=workers[i].port, executors=sorted([*workers[i].executors, *others])
+    others = [Executor(start=start, end=end, component=c) for c, held in rest.items() for start, end in held]
+    for i in sorted(range(len(workers)), key=lambda i: sum(needs[start] for start, _ in workers[i].executors)):
+        w = workers[i]
+        alone = Topology(
+            id=limits.running.id,
+            name=limits.running.name,
+            workers=1,
+            components=[Component(id=c) for c in rest],
+            executors=others,
+            assignment=[Assigned(start=e.start, supervisor=w.supervisor, port=w.port) for e in others],
+        )
+        if not misplaced(limits.bound(msgspec.structs.replace(model, topologies=[alone]))):
+            executors = sorted([*w.executors, *((e.start, e.end) for e in others)])
+            workers[i] = Worker(supervisor=w.supervisor, port=w.port, executors=executors)
+            return workers
+    raise RefusedError(
+        f"{limits.running.name}: no worker of this size is where sites, pins and exclusions allow {', '.join(rest)}"
     )
-    return workers

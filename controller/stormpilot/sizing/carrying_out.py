@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import pairwise
 
 import msgspec
@@ -46,7 +46,7 @@ def threads_by_tasks(tasks: Mapping[str, int], allocation: Allocation, auxiliary
     unknown = sorted(set(tasks) - {*sized, *auxiliary})
     if unknown:
         raise RefusedError(
-            f"the file has no component {', '.join(unknown)}, which the running topology has, so that nobody knows what "
+            f"the file has no component {', '.join(unknown)}, which the running topology has: nobody knows what "
             "its threads need: add it, with a model or static needs"
         )
     few = [
@@ -109,6 +109,7 @@ def placed(
     planner: str,
     *,
     seed: int = 0,
+    bound: Callable[[Model], Model] = lambda model: model,
 ) -> tuple[Model, Plan] | Infeasible:
     """The model of sized executors and its plan, on as few slots as it takes; executors of nobody's size are left out.
 
@@ -118,12 +119,14 @@ def placed(
         With the slots that are free for this topology, as `like_the_measured_slot` returns them.
     executors
         As many of each component as the allocation has threads.
+    bound
+        Adds what holds for the running topology: sites, drains, pins, exclusions.
     """
     free = sum(len(s.slots) for s in supervisors)
     count = sum(a.threads for a in allocation.allotments)
     answer: Plan | Infeasible = Infeasible(constraint="slots", text=f"{allocation.slots} slots are needed, {free} free")
     for slots in range(min(allocation.slots, count), min(free, count) + 1):
-        model = _model(problem, allocation, supervisors, executors, slots)
+        model = bound(_model(problem, allocation, supervisors, executors, slots))
         answer = compute(model, planner, {"spill": False} if planner == "sam" else {}, seed=seed)
         if isinstance(answer, Plan):
             return model, answer

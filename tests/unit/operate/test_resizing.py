@@ -14,6 +14,7 @@ from doubles.snapshots import T0_MS, cluster, topology
 from sizing_problems import model, problem
 from stormpilot.errors import RefusedError
 from stormpilot.messages.core import (
+    ClusterSnapshot,
     ComponentPart,
     ExecutorPart,
     InputPart,
@@ -25,7 +26,7 @@ from stormpilot.messages.core import (
     encode,
 )
 from stormpilot.messages.load import LoadReport, TaskLoad
-from stormpilot.messages.settings import AuditRecord
+from stormpilot.messages.settings import AuditRecord, DrainSetting, ExcludeSetting, PinSetting
 from stormpilot.nimbus import RunningTopology
 from stormpilot.operate.resizing import Resizing, resizing
 from stormpilot.sizing.allocation import allocate
@@ -202,6 +203,69 @@ def test_fewer_threads_than_tasks_is_noted() -> None:
 def test_what_cannot_be_done_is_refused(world: World, rate_tps: float, text: str) -> None:
     with pytest.raises(RefusedError, match=re.escape(text)):
         world.size(rate_tps)
+
+
+def placed_on(change: Resizing, component: str) -> set[str]:
+    """Supervisors that a size puts the component on."""
+    return {
+        w.supervisor for w in change.workers if any(change.component_of[start] == component for start, _ in w.executors)
+    }
+
+
+def set_for(world: World, setting: PinSetting | ExcludeSetting) -> None:
+    parent = PATHS.pin if isinstance(setting, PinSetting) else PATHS.exclusion
+    world.put(parent(setting.key), setting)
+
+
+def test_a_drained_host_gets_nothing() -> None:
+    world = World()
+    for host in ("host-a", "host-b"):
+        world.put(PATHS.drain(host), DrainSetting(host=host))
+    change = world.size(105.0)
+    assert {w.supervisor for w in change.workers} <= {"c", "d"}
+    world.put(PATHS.drain("host-c"), DrainSetting(host="host-c"))
+    with pytest.raises(RefusedError, match="no place for this size"):
+        world.size(105.0)
+
+
+def test_pins_and_exclusions_hold() -> None:
+    world = World()
+    set_for(world, PinSetting(topology="t", component="source", supervisor="d"))
+    set_for(world, PinSetting(topology="t", component="__acker", supervisor="d"))
+    set_for(world, ExcludeSetting(topology="t", component="pi", host="host-a"))
+    set_for(world, ExcludeSetting(topology="t", supervisor="b"))
+    change = world.size(105.0)
+    assert (placed_on(change, "source"), placed_on(change, "__acker")) == ({"d"}, {"d"})
+    assert placed_on(change, "pi") <= {"c", "d"}
+
+
+def test_a_pin_to_a_supervisor_without_free_slots_is_refused() -> None:
+    world = World()
+    set_for(world, PinSetting(topology="t", component="source", supervisor="d"))
+    other = topology({1: ("d", 6700)}, name="other")
+    world.put(PATHS.topology(other.id), other)
+    with pytest.raises(RefusedError, match="no place for this size"):
+        world.size(105.0)
+
+
+def test_an_executor_without_a_size_that_may_run_nowhere_is_refused() -> None:
+    world = World()
+    set_for(world, PinSetting(topology="t", component="pi", supervisor="a"))
+    set_for(world, PinSetting(topology="t", component="__acker", supervisor="d"))
+    with pytest.raises(RefusedError, match="no worker of this size is where sites, pins and exclusions allow __acker"):
+        world.size(50.0)
+
+
+def test_sites_hold() -> None:
+    world = World()
+    listed = [ComponentPart(id="source", kind="spout"), ComponentPart(id="pi", kind="bolt", config={"site": "east"})]
+    world.put(PATHS.topology(world.id), msgspec.structs.replace(world.snapshot, components=listed))
+    (node,) = world.zookeeper.read([PATHS.cluster])
+    assert node is not None
+    seen = decode(node.data, ClusterSnapshot, "cluster")
+    sites = [msgspec.structs.replace(s, meta={"site": "east" if s.id in "cd" else "west"}) for s in seen.supervisors]
+    world.put(PATHS.cluster, msgspec.structs.replace(seen, supervisors=sites))
+    assert placed_on(world.size(105.0), "pi") <= {"c", "d"}
 
 
 def test_a_leading_controller_places_what_was_rebalanced() -> None:
