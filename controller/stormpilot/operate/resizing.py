@@ -69,8 +69,9 @@ class Limits:
 class Resizing:
     """Changes of threads and workers: `threads` by component, `workers` as they will be. `carry_out` does it.
 
-    `before`: threads now; `tasks`: task numbers by component; `component_of`: by an executor's first task.
-    `controller` leads, and places what is rebalanced; empty where none does.
+    `before`: threads now; `wanted_workers`: the number of workers that is asked of Nimbus now; `tasks`: task numbers by
+    component; `component_of`: by an executor's first task. `controller` leads, and places what is rebalanced; empty
+    where none does.
     """
 
     zookeeper: ZooKeeper
@@ -86,6 +87,7 @@ class Resizing:
     threads: Mapping[str, int]
     supervisors: list[Supervisor]
     limits: Limits
+    wanted_workers: int
     controller: str = ""
     workers: list[Worker] = field(default_factory=list)
     component_of: dict[int, str] = field(default_factory=dict)
@@ -124,7 +126,7 @@ class Resizing:
         """
         changed = {c: n for c, n in self.threads.items() if n != self.before[c]}
         slots = len(self.workers)
-        if changed or slots != nimbus_workers(nimbus, self.name):
+        if changed or slots != self.wanted_workers:
             tell(
                 f"rebalancing to {slots} workers, {', '.join(f'{c} {n}' for c, n in changed.items()) or 'same threads'}"
             )
@@ -205,6 +207,7 @@ def resizing(
         threads,
         [*like_the_measured_slot(problem, free), *without_slots],
         limits,
+        running.workers,
         seen.contenders[0] if seen.contenders else "",
     )
     made.plan(ranges(tasks, {**made.before, **threads}))
@@ -220,12 +223,6 @@ def resizing(
             "model holds for as many processes as threads"
         )
     return made
-
-
-def nimbus_workers(nimbus: Nimbus, name: str) -> int | None:
-    """Workers that Nimbus gives the topology now."""
-    found = nimbus.find(name)
-    return None if found is None else found.workers
 
 
 def _free(

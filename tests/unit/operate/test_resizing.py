@@ -27,7 +27,6 @@ from stormpilot.messages.core import (
 )
 from stormpilot.messages.load import LoadReport, TaskLoad
 from stormpilot.messages.settings import AuditRecord, DrainSetting, ExcludeSetting, PinSetting
-from stormpilot.nimbus import RunningTopology
 from stormpilot.operate.resizing import Resizing, resizing
 from stormpilot.sizing.allocation import allocate
 from stormpilot.zookeeper.paths import Paths
@@ -81,7 +80,6 @@ class World:
             report = LoadReport(topology_id=self.id, reporter="collector-9", seq=1, written_at_ms=T0_MS, tasks=loads)
             self.put(PATHS.load(self.id, "collector-9"), report)
         self.rebalanced: list[tuple[int, int | None, dict[str, int] | None]] = []
-        self.workers = self.snapshot.workers
 
     def put(self, path: str, message: Message) -> None:
         self.zookeeper.put(path, encode(message))
@@ -95,12 +93,8 @@ class World:
 
     # --- what is used of Nimbus ---------------------------------------------------------------------------------------
 
-    def find(self, name: str) -> RunningTopology:
-        return RunningTopology(self.id, name, "ACTIVE", self.workers, 4, 8, 100)
-
     def rebalance(self, name: str, wait_s: int, workers: int, executors: dict[str, int] | None) -> None:
         self.rebalanced.append((wait_s, workers, executors))
-        self.workers = workers
         threads = {"source": 1, "pi": 2, "__acker": 1} | (executors or {})
         self.put(PATHS.topology(self.id), running(threads, workers))
         self.zookeeper.before_commit = self.apply_later
@@ -152,12 +146,17 @@ def test_threads_by_a_rebalance_then_the_placement_as_plan() -> None:
 
 def test_no_rebalance_where_threads_and_workers_are_as_wanted() -> None:
     world = World()
-    change = world.size(105.0)  # two threads of pi
-    world.workers = len(change.workers)
-    world.put(PATHS.topology(world.id), running({"source": 1, "pi": 2, "__acker": 1}, len(change.workers)))
+    assert len(world.size(105.0).workers) == 2  # as many as the topology asks for, and two threads of pi
     world.apply_later()
-    world.carry_out(change)
+    world.carry_out(world.size(105.0))
     assert world.rebalanced == []
+
+
+def test_workers_that_are_asked_for_count_not_those_that_are_used() -> None:
+    world = World()
+    world.put(PATHS.topology(world.id), running({"source": 1, "pi": 2, "__acker": 1}, workers=4))
+    world.carry_out(world.size(105.0))  # two of four are used
+    assert world.rebalanced == [(3, 2, None)]
 
 
 def test_an_executor_without_a_size_goes_where_the_least_is() -> None:
