@@ -96,6 +96,9 @@ def threads_of(problem: Problem, model: Model, plan: Plan) -> dict[SlotName, dic
             f"plan and model differ in {len(wrong)} executors of {topology.id}, first {list(min(wrong))}; "
             f"expected each of the model's {len(executors)} executors once"
         )
+    lacking = sorted({w.supervisor for w in planned.workers} - {s.id for s in model.supervisors})
+    if lacking:
+        raise UsageError(f"the model has no supervisor {', '.join(lacking)}, which the plan uses")
     sized = {c.id for c in problem.components}
     auxiliary = {c.id for c in topology.components if c.auxiliary}
     found: dict[SlotName, dict[str, int]] = {}

@@ -195,6 +195,14 @@ def test_plan_and_model_must_be_of_the_same_executors() -> None:
         threads_of(sizing, of, Plan(topologies=[TopologyPlan(id="other", workers=whole)]))
 
 
+def test_supervisors_of_a_plan_must_be_in_the_model() -> None:
+    sizing = one(model("x", (1, 10.0, 0.5, 0.2)))
+    of = model_of(sizing, allocate(sizing, 10.0, "lsa"), 1)
+    worker = Worker(supervisor="elsewhere", port=6700, executors=[(1, 1), (2, 2)])
+    with pytest.raises(UsageError, match="the model has no supervisor elsewhere, which the plan uses"):
+        threads_of(sizing, of, Plan(topologies=[TopologyPlan(id="t", workers=[worker])]))
+
+
 def test_the_collector_of_a_running_topology_has_no_size_and_needs_none() -> None:
     sizing = one(model("x", (1, 10.0, 0.5, 0.2)))
     of = model_of(sizing, allocate(sizing, 10.0, "lsa"), 1)
