@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from stormpilot.sizing.profiling import RateGrid, Standing, Trial
     from stormpilot.trials.bench import Bench
     from stormpilot.trials.component import Specimen
+    from stormpilot.trials.feeder import Times
     from stormpilot.trials.record import Record
 
 
@@ -121,8 +123,8 @@ def profile(
     kept = state or output.with_suffix(".trials.jsonl")
     if restart:
         kept.unlink(missing_ok=True)
-    depends = {"component": component, "grid": list(grid), "times": list(vars(times).values()), "sources": sources}
-    record = Record(kept, depends | {"tuples": str(tuples or ""), "options": options})
+    record = Record(kept, _depends(fed, grid, times, options, runner))
+    earlier = len(record)
     ends_s = time.monotonic() + 60 * limit
     address, where = replace(_address(fed, nimbus), login=nimbus_login(nimbus_jaas)), place(zookeeper, root, config)
     peaks: list[Trial] = []
@@ -154,6 +156,8 @@ def profile(
         print_json({"model": model, "slot": slot, "peaks": peaks, "trials": len(record), "complete": told.complete})
     else:
         _show(model.name, peaks, record, output, drawn)
+    if len(record) == earlier:
+        note(f"note: all {earlier} trials are from an earlier run; --restart measures anew")
     if not told.complete:
         raise RefusedError(f"{limit:g} minutes are over: the model ends early; run it again to go on")
 
@@ -245,6 +249,31 @@ def _tested(
         tuples=rows,
         sources=sources,
     )
+
+
+def _depends(
+    fed: Specimen, grid: RateGrid, times: Times, options: dict[str, Any], runner: str | None
+) -> dict[str, Any]:
+    """All that trials depend on, by option; of tuples and jar the digest of their content."""
+    return {
+        "component": fed.name,
+        "grid": list(grid),
+        "times": list(vars(times).values()),
+        "sources": fed.sources,
+        "tuples": _digest(msgspec.json.encode(fed.tuples)) if fed.tuples else "",
+        "options": options,
+        "project": str(fed.project.resolve()) if fed.project is not None and fed.jar is None else "",
+        "environment": fed.environment or "",
+        "jar": _digest(fed.jar.read_bytes()) if fed.jar is not None else "",
+        "outputs": fed.outputs,
+        "argument": fed.arguments,
+        "fields": fed.fields,
+        "runner": runner or "",
+    }
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
 
 
 def _words(text: str) -> tuple[str, ...]:

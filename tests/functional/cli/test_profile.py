@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import zipfile
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,8 @@ import pytest
 from doubles.commands import in_process as run
 from functional.topologies.inprocess_storm import PROJECT
 from sizing_problems import EXAMPLE
+from stormpilot.sizing.profiling import RateGrid, Trial
+from stormpilot.trials.slot import SlotSize
 
 
 def said(*arguments: str | Path) -> str:
@@ -44,6 +48,76 @@ def test_trials_of_another_component_are_not_taken(tmp_path: Path) -> None:
     )  # fmt: skip
     assert "has trials with another component, grid, times" in told
     assert "give --restart" in told
+
+
+class Bench:
+    """Sustains 100 tuples/s, and asks no cluster."""
+
+    slot = SlotSize(cores=1.0, mhz=1000.0, memory_mb=1000.0)
+
+    def __init__(self, specimen: object, grid: RateGrid, *rest: object, **more: object) -> None:
+        self.grid = grid
+
+    def __call__(self, threads: int, step: int, attempt: int) -> Trial:
+        rate_tps = self.grid.rate(step)
+        return Trial(
+            threads=threads, step=step, rate_tps=rate_tps, stable=rate_tps <= 100.0, cpu_share=0.9, memory_share=0.1
+        )
+
+    def guess(self, threads: int) -> int:
+        return self.grid.step_at(90.0)
+
+    def check(self) -> None:
+        """Nothing is missing."""
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+@pytest.fixture
+def java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str | Path, ...]:
+    """A command that profiles a Java class, and has done so once."""
+    monkeypatch.setattr("stormpilot.trials.bench.Bench", Bench)
+    monkeypatch.setattr("stormpilot.cli.profile.connected", lambda where: nullcontext())
+    with zipfile.ZipFile(tmp_path / "job.jar", "w") as jar:
+        jar.writestr("Parse.class", "1")
+    (tmp_path / "lines.json").write_text('[["a"]]')
+    command: tuple[str | Path, ...] = (
+        "profile", "org.example.Parse", "--jar", tmp_path / "job.jar", "--fields", "line", "--argument", "1",
+        "--tuples", tmp_path / "lines.json", "-o", tmp_path / "parse.json", "--nimbus", "n:1", "--zookeeper", "z:1",
+    )  # fmt: skip
+    done = run(*command)
+    assert (done.returncode, "from an earlier run" in done.stderr) == (0, False), done.stderr
+    return command
+
+
+def test_a_profile_without_a_new_trial_says_so(java: tuple[str | Path, ...]) -> None:
+    done = run(*java)
+    assert done.returncode == 0
+    assert "trials are from an earlier run; --restart measures anew" in " ".join(done.stderr.split())
+
+
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [
+        (("--argument", "50"), "argument"),
+        (("--outputs", "word,count"), "outputs"),
+        (("--fields", "text"), "fields"),
+        (("--runner", "other_run"), "runner"),
+        (("-e", "other"), "environment"),
+    ],
+)
+def test_trials_of_other_options_are_not_taken(
+    java: tuple[str | Path, ...], options: tuple[str, ...], name: str
+) -> None:
+    assert f"has trials with another {name}: give --restart" in said(*java, *options)
+
+
+def test_trials_of_other_tuples_and_of_another_jar_are_not_taken(java: tuple[str | Path, ...], tmp_path: Path) -> None:
+    (tmp_path / "lines.json").write_text('[["much longer"]]')
+    with zipfile.ZipFile(tmp_path / "job.jar", "w") as jar:
+        jar.writestr("Parse.class", "2")
+    assert "has trials with another tuples, jar: give --restart" in said(*java)
 
 
 @pytest.mark.parametrize(
