@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,6 +26,9 @@ from stormpilot.trafficlog.writer import TrafficLog
 
 log = structlog.get_logger(__name__)
 HOUSEKEEPING_MS = 600_000
+MERGING_RATIO = 0.1
+"""Part of a period in which files of the traffic log are merged; never more than `MERGING_MAX_S`."""
+MERGING_MAX_S = 3.0
 MOST_CHARACTERS = 500
 
 
@@ -42,6 +46,7 @@ class Recorder:
     state: ControllerState | None = None
     _since: dict[str, tuple[object, int]] = field(default_factory=dict)
     _traffic_log: TrafficLog | None = None
+    _merging: retention.Merging | None = None
     _window_from_ms: int = 0
     _housekeeping_ms: int = 0
     _failing: bool = False
@@ -50,6 +55,7 @@ class Recorder:
         settings = self.current.config.traffic_log
         if settings.dir is not None:
             self._traffic_log = kept = TrafficLog(settings.dir)
+            self._merging = retention.Merging(kept.place)
             self._guarded(lambda: retention.remove_leftovers(kept.place))
 
     def record(
@@ -140,16 +146,22 @@ class Recorder:
             log_window(self._traffic_log, observation)
             self._traffic_log.flush(now_ms)
             self._keep_house(now_ms)
+        elif self._merging is not None and self._merging.behind:
+            self._merge(self._merging, now_ms)
 
     def _keep_model(self, plan_ids: Sequence[str], model: Model) -> None:
         folder = None if self._traffic_log is None else self._traffic_log.place.local
         if folder is not None:
             self._guarded(lambda: models.keep(folder, plan_ids, model))
 
+    def _merge(self, merging: retention.Merging, now_ms: int) -> None:
+        until_s = time.monotonic() + min(MERGING_RATIO * self.current.config.cycle.period_s, MERGING_MAX_S)
+        self._guarded(lambda: merging.merge(now_ms, lambda: time.monotonic() >= until_s))
+
     def _keep_house(self, now_ms: int) -> None:
-        assert self._traffic_log is not None
+        assert self._traffic_log is not None and self._merging is not None
         settings, place = self.current.config.traffic_log, self._traffic_log.place
-        self._guarded(lambda: retention.merge_one(place, now_ms))
+        self._merge(self._merging, now_ms)
         if now_ms - self._housekeeping_ms >= HOUSEKEEPING_MS:
             self._housekeeping_ms = now_ms
             self._guarded(lambda: retention.enforce(place, now_ms, settings.retention_days, settings.max_mb))

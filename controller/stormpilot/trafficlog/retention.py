@@ -8,8 +8,8 @@ have; the merged one has the newest.
 from __future__ import annotations
 
 import json
-from collections import defaultdict
-from collections.abc import Iterator
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 
 import pyarrow as pa
@@ -20,9 +20,11 @@ from stormpilot.trafficlog.schema import TABLES, file_schema, to_newest
 
 HOLDS = b"stormpilot.holds"
 LATEST_DAYS = 3
-"""Days that are looked at; what is older was merged when it was that young."""
+"""Days that are always looked at, files may still come; an older one only until nothing of it is left to merge."""
 DAY_MAX_BYTES = 64_000_000
 """A day's files together are not merged beyond this: they are large enough, and a cycle waits for it."""
+DAY_MAX_FILES = 200
+"""A day of more files is merged hour by hour first: a cycle waits for it."""
 BATCH_ROWS = 64_000
 MERGED = "-all.parquet"
 
@@ -30,34 +32,82 @@ MERGED = "-all.parquet"
 def remove_leftovers(place: LogPlace) -> None:
     """After a crash: remove half-written files, and small ones that a merged one already holds."""
     for table in TABLES:
-        for day in place.folders(table)[-LATEST_DAYS:]:
-            files = place.files(f"{table}/{day}")
-            for info in files:
-                if info.base_name.startswith(".") and info.base_name.endswith(HIDDEN):
-                    place.remove(place.relative(info))
-            there = {place.relative(i) for i in files}
+        folders: defaultdict[str, set[str]] = defaultdict(set)
+        for info in place.files(table):
+            path = place.relative(info)
+            if info.base_name.startswith(".") and info.base_name.endswith(HIDDEN):
+                place.remove(path)
+            else:
+                folders[path.rpartition("/")[0]].add(path)
+        for there in folders.values():
             for path in sorted(there):
-                if path.endswith(MERGED) and not _name(path).startswith("."):
+                if path.endswith(MERGED) and any(p != path and p.startswith(path.removesuffix(MERGED)) for p in there):
                     for held in _held(place, path):
                         if held in there:
                             place.remove(held)
 
 
-def merge_one(place: LogPlace, now_ms: int) -> bool:
-    """Merge the files of one partition's oldest past hour, or of a past day; False when there is nothing to merge."""
-    this_hour = f"{datetime.fromtimestamp(now_ms / 1000, UTC):%Y%m%dT%H}"
-    for table in TABLES:
-        for day in place.folders(table)[-LATEST_DAYS:]:
-            folders: defaultdict[str, list[pafs.FileInfo]] = defaultdict(list)
-            for info in place.files(f"{table}/{day}"):
-                if info.base_name.endswith(".parquet") and not info.base_name.startswith("."):
-                    folders[place.relative(info).rpartition("/")[0]].append(info)
-            for folder, infos in sorted(folders.items()):
+class Merging:
+    """Merges the small files of one place, a part of them at a time.
+
+    Attributes
+    ----------
+    behind
+        Whether the last call of `merge` stopped before everything was merged.
+    """
+
+    def __init__(self, place: LogPlace):
+        self.behind = False
+        self._place = place
+        self._tables = deque(TABLES)
+        self._merged: set[tuple[str, str]] = set()  # tables and days of which nothing is left to merge
+
+    def merge(self, now_ms: int, enough: Callable[[], bool]) -> int:
+        """Merge past hours and days, one of each table in turn, until nothing is left or `enough` says so.
+
+        At least one is merged where there is one. Returns how many were.
+        """
+        waiting = {table: self._partitions(table, now_ms) for table in self._tables}
+        merged = 0
+        while waiting:
+            table = self._tables[0]
+            self._tables.rotate(-1)
+            if table not in waiting:
+                continue
+            paths = next(waiting[table], None)
+            if paths is None:
+                del waiting[table]
+                continue
+            _merge(self._place, table, *paths)
+            merged += 1
+            if enough():
+                break
+        self.behind = bool(waiting)
+        return merged
+
+    def _partitions(self, table: str, now_ms: int) -> Iterator[tuple[list[str], str]]:
+        """Files that may become one, and its name: of the latest days first, of each the oldest first."""
+        this_hour = f"{datetime.fromtimestamp(now_ms / 1000, UTC):%Y%m%dT%H}"
+        days = self._place.folders(table)
+        latest = days[-LATEST_DAYS:]
+        for day in [*latest, *reversed(days[:-LATEST_DAYS])]:
+            if (table, day) in self._merged:
+                continue
+            left = False
+            for folder, infos in sorted(self._folders(f"{table}/{day}").items()):
                 for name, group in _groups(infos, this_hour):
                     if len(group) > 1:
-                        _merge(place, table, sorted(place.relative(i) for i in group), f"{folder}/{name}{MERGED}")
-                        return True
-    return False
+                        left = True
+                        yield sorted(self._place.relative(i) for i in group), f"{folder}/{name}{MERGED}"
+            if day not in latest and not left:
+                self._merged.add((table, day))
+
+    def _folders(self, below: str) -> Mapping[str, list[pafs.FileInfo]]:
+        found: defaultdict[str, list[pafs.FileInfo]] = defaultdict(list)
+        for info in self._place.files(below):
+            if info.base_name.endswith(".parquet") and not info.base_name.startswith("."):
+                found[self._place.relative(info).rpartition("/")[0]].append(info)
+        return found
 
 
 def enforce(place: LogPlace, now_ms: int, retention_days: float, max_mb: float) -> int:
@@ -85,7 +135,7 @@ def enforce(place: LogPlace, now_ms: int, retention_days: float, max_mb: float) 
 def _groups(infos: list[pafs.FileInfo], this_hour: str) -> Iterator[tuple[str, list[pafs.FileInfo]]]:
     """Groups that may become one file: a past day if it is small enough, else each past hour."""
     day = infos[0].base_name[:8]
-    if day < this_hour[:8] and sum(i.size for i in infos) <= DAY_MAX_BYTES:
+    if day < this_hour[:8] and len(infos) <= DAY_MAX_FILES and sum(i.size for i in infos) <= DAY_MAX_BYTES:
         yield day, infos
         return
     hours: defaultdict[str, list[pafs.FileInfo]] = defaultdict(list)
@@ -111,10 +161,17 @@ def _merge(place: LogPlace, table: str, paths: list[str], into: str) -> None:
 
 
 def _batches(place: LogPlace, table: str, paths: list[str]) -> Iterator[pa.RecordBatch]:
+    """Rows of all files in few batches: each becomes a row group, and those of a few rows are slow to read."""
+    waiting: list[pa.Table] = []
     for path in paths:
         with place.read(path) as file:
             for batch in file.iter_batches(BATCH_ROWS):
-                yield from to_newest(pa.Table.from_batches([batch]), table).to_batches()
+                waiting.append(to_newest(pa.Table.from_batches([batch]), table))
+                if sum(t.num_rows for t in waiting) >= BATCH_ROWS:
+                    yield from pa.concat_tables(waiting).combine_chunks().to_batches()
+                    waiting = []
+    if waiting:
+        yield from pa.concat_tables(waiting).combine_chunks().to_batches()
     for path in paths:  # where another controller has merged them meanwhile, its file may hold more
         place.read(path).close()
 

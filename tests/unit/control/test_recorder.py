@@ -8,6 +8,7 @@ import pytest
 
 from doubles.world import Slots, World
 from stormpilot.config import parse
+from stormpilot.control import recorder
 from stormpilot.control.current_config import CurrentConfig
 from stormpilot.control.recorder import MOST_CHARACTERS, Recorder
 from stormpilot.decide.reasons import Reason, skip
@@ -15,6 +16,7 @@ from stormpilot.decide.report import CycleReport
 from stormpilot.messages.controller_state import ControllerState
 from stormpilot.messages.core import decode
 from stormpilot.operate.status import FAILED
+from stormpilot.trafficlog.writer import TrafficLog
 
 HERE: Slots = {("a", 6700): (1, 4, 6), ("b", 6700): (2, 3, 5)}
 
@@ -81,3 +83,19 @@ def test_a_traffic_log_that_cannot_be_written_stops_no_cycle(
     assert kept.state.cycles == 20
     assert kept.state.counters["log_rows_written"] == 0
     assert kept.state.counters["log_rows_lost"] > 0
+
+
+def test_merging_that_did_not_end_goes_on_in_the_next_cycles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recorder, "MERGING_MAX_S", 0.0)
+    kept = Kept(f"traffic_log: {{dir: {tmp_path}}}")
+    past = TrafficLog(tmp_path, "w")
+    for i in range(2):
+        for t in ("x", "y", "z"):
+            past.add("outcomes", [{}], t)
+        past.flush(kept.world.now_ms - 7_200_000 + i)
+    kept.record(Reason.COOL_DOWN)
+    assert len(list(tmp_path.glob("outcomes/**/*.parquet"))) == 6, "nothing is merged before a window is over"
+    kept.record(Reason.COOL_DOWN, 60)
+    for left in (5, 4, 3, 3):
+        assert len(list(tmp_path.glob("outcomes/**/*.parquet"))) == left
+        kept.record(Reason.COOL_DOWN)
