@@ -46,7 +46,7 @@ class Recorder:
     state: ControllerState | None = None
     _since: dict[str, tuple[object, int]] = field(default_factory=dict)
     _traffic_log: TrafficLog | None = None
-    _merging: retention.Merging | None = None
+    _house: retention.Housekeeping | None = None
     _window_from_ms: int = 0
     _housekeeping_ms: int = 0
     _failing: bool = False
@@ -55,7 +55,7 @@ class Recorder:
         settings = self.current.config.traffic_log
         if settings.dir is not None:
             self._traffic_log = kept = TrafficLog(settings.dir)
-            self._merging = retention.Merging(kept.place)
+            self._house = retention.Housekeeping(kept.place)
             self._guarded(lambda: retention.remove_leftovers(kept.place))
 
     def record(
@@ -141,30 +141,30 @@ class Recorder:
             self._traffic_log.add("outcomes", [outcome_row(report, move)], move.topology_id)
         if self._window_from_ms == 0:
             self._window_from_ms = now_ms
-        if now_ms - self._window_from_ms >= self.current.config.load.window_s * 1000:
+        if _over(self._window_from_ms, now_ms, self.current.config.load.window_s * 1000):
             self._window_from_ms = now_ms
             log_window(self._traffic_log, observation)
             self._traffic_log.flush(now_ms)
             self._keep_house(now_ms)
-        elif self._merging is not None and self._merging.behind:
-            self._merge(self._merging, now_ms)
+        elif self._house is not None and self._house.behind:
+            self._merge(self._house, now_ms)
 
     def _keep_model(self, plan_ids: Sequence[str], model: Model) -> None:
         folder = None if self._traffic_log is None else self._traffic_log.place.local
         if folder is not None:
             self._guarded(lambda: models.keep(folder, plan_ids, model))
 
-    def _merge(self, merging: retention.Merging, now_ms: int) -> None:
+    def _merge(self, house: retention.Housekeeping, now_ms: int) -> None:
         until_s = time.monotonic() + min(MERGING_RATIO * self.current.config.cycle.period_s, MERGING_MAX_S)
-        self._guarded(lambda: merging.merge(now_ms, lambda: time.monotonic() >= until_s))
+        self._guarded(lambda: house.merge(now_ms, lambda: time.monotonic() >= until_s))
 
     def _keep_house(self, now_ms: int) -> None:
-        assert self._traffic_log is not None and self._merging is not None
-        settings, place = self.current.config.traffic_log, self._traffic_log.place
-        self._merge(self._merging, now_ms)
-        if now_ms - self._housekeeping_ms >= HOUSEKEEPING_MS:
+        assert self._house is not None
+        settings, house = self.current.config.traffic_log, self._house
+        self._merge(house, now_ms)
+        if _over(self._housekeeping_ms, now_ms, HOUSEKEEPING_MS):
             self._housekeeping_ms = now_ms
-            self._guarded(lambda: retention.enforce(place, now_ms, settings.retention_days, settings.max_mb))
+            self._guarded(lambda: house.enforce(now_ms, settings.retention_days, settings.max_mb))
 
     def _guarded(self, work: Callable[[], object]) -> None:
         try:
@@ -177,3 +177,8 @@ class Recorder:
             self._failing = True
         else:
             self._failing = False
+
+
+def _over(from_ms: int, now_ms: int, length_ms: float) -> bool:
+    """Whether a time is over; one that begins later than now was begun by a clock that was ahead."""
+    return not 0 <= now_ms - from_ms < length_ms

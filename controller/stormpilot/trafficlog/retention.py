@@ -7,16 +7,21 @@ have; the merged one has the newest.
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
+from itertools import pairwise
 
 import pyarrow as pa
 import pyarrow.fs as pafs
+import structlog
 
 from stormpilot.trafficlog.place import HIDDEN, LogPlace
 from stormpilot.trafficlog.schema import TABLES, file_schema, to_newest
+
+log = structlog.get_logger(__name__)
 
 HOLDS = b"stormpilot.holds"
 LATEST_DAYS = 3
@@ -25,6 +30,9 @@ DAY_MAX_BYTES = 64_000_000
 """A day's files together are not merged beyond this: they are large enough, and a cycle waits for it."""
 DAY_MAX_FILES = 200
 """A day of more files is merged hour by hour first: a cycle waits for it."""
+JUMP_DAYS = 2.0
+"""A log without files for longer: nobody knows whether the controller was off or its clock is ahead."""
+DAY_S = 86_400
 BATCH_ROWS = 64_000
 MERGED = "-all.parquet"
 
@@ -47,8 +55,8 @@ def remove_leftovers(place: LogPlace) -> None:
                             place.remove(held)
 
 
-class Merging:
-    """Merges the small files of one place, a part of them at a time.
+class Housekeeping:
+    """Merges the small files of one place, a part of them at a time, and removes old ones.
 
     Attributes
     ----------
@@ -59,6 +67,7 @@ class Merging:
     def __init__(self, place: LogPlace):
         self.behind = False
         self._place = place
+        self._jumped = False
         self._tables = deque(TABLES)
         self._merged: set[tuple[str, str]] = set()  # tables and days of which nothing is left to merge
 
@@ -85,11 +94,45 @@ class Merging:
         self.behind = bool(waiting)
         return merged
 
+    def enforce(self, now_ms: int, retention_days: float, max_mb: float) -> int:
+        """Remove files older than the retention, then the oldest until the rest fits; returns how many went.
+
+        Nothing goes for its age until the log has gone on for `JUMP_DAYS` after a gap of more than that: either the
+        controller was off, or its clock is ahead and will be set right.
+        """
+        now_s, place = now_ms / 1000, self._place
+        found = [i for table in TABLES for i in place.files(table)]
+        files = sorted((i.base_name, i.size, place.relative(i)) for i in found if i.base_name.endswith(".parquet"))
+        oldest = _hour(now_s - retention_days * DAY_S)
+        if _after_a_jump({name for name, _, _ in files}, now_s):
+            if not self._jumped and any(_before(name, oldest) for name, _, _ in files):
+                log.warning("traffic log: time went on by days without a file, so none is removed for its age yet")
+            self._jumped, oldest = True, ""
+        else:
+            self._jumped = False
+        excess = sum(size for _, size, _ in files) - max_mb * 1e6
+        removed = 0
+        touched = set()
+        for name, size, path in files:
+            if not _before(name, oldest) and excess <= 0:
+                break
+            place.remove(path)
+            touched.add(path.rpartition("/")[0])
+            excess -= size
+            removed += 1
+        for folder in touched:
+            place.remove_if_empty(folder)
+            if folder.count("/") > 1:
+                place.remove_if_empty(folder.rpartition("/")[0])
+        return removed
+
     def _partitions(self, table: str, now_ms: int) -> Iterator[tuple[list[str], str]]:
         """Files that may become one, and its name: of the latest days first, of each the oldest first."""
-        this_hour = f"{datetime.fromtimestamp(now_ms / 1000, UTC):%Y%m%dT%H}"
-        days = self._place.folders(table)
+        this_hour = _hour(now_ms / 1000)
+        today = f"date={this_hour[:4]}-{this_hour[4:6]}-{this_hour[6:8]}"
+        days = [d for d in self._place.folders(table) if d <= today]  # others are of a clock that was ahead
         latest = days[-LATEST_DAYS:]
+        self._merged -= {(table, day) for day in latest}  # a clock that was ahead may have taken them for older
         for day in [*latest, *reversed(days[:-LATEST_DAYS])]:
             if (table, day) in self._merged:
                 continue
@@ -110,28 +153,6 @@ class Merging:
         return found
 
 
-def enforce(place: LogPlace, now_ms: int, retention_days: float, max_mb: float) -> int:
-    """Remove files older than the retention, then the oldest until the rest fits; returns how many went."""
-    oldest = f"{datetime.fromtimestamp(now_ms / 1000 - retention_days * 86400, UTC):%Y%m%dT%H}"
-    found = [i for table in TABLES for i in place.files(table)]
-    files = sorted((i.base_name, i.size, place.relative(i)) for i in found if i.base_name.endswith(".parquet"))
-    excess = sum(size for _, size, _ in files) - max_mb * 1e6
-    removed = 0
-    touched = set()
-    for name, size, path in files:
-        if not _before(name, oldest) and excess <= 0:
-            break
-        place.remove(path)
-        touched.add(path.rpartition("/")[0])
-        excess -= size
-        removed += 1
-    for folder in touched:
-        place.remove_if_empty(folder)
-        if folder.count("/") > 1:
-            place.remove_if_empty(folder.rpartition("/")[0])
-    return removed
-
-
 def _groups(infos: list[pafs.FileInfo], this_hour: str) -> Iterator[tuple[str, list[pafs.FileInfo]]]:
     """Groups that may become one file: a past day if it is small enough, else each past hour."""
     day = infos[0].base_name[:8]
@@ -144,6 +165,21 @@ def _groups(infos: list[pafs.FileInfo], this_hour: str) -> Iterator[tuple[str, l
     for hour, group in sorted(hours.items()):
         if len(hour) > len(day) and hour < this_hour:
             yield hour, group
+
+
+def _hour(at_s: float) -> str:
+    return f"{datetime.fromtimestamp(at_s, UTC):%Y%m%dT%H}"
+
+
+def _after_a_jump(names: Iterable[str], now_s: float) -> bool:
+    """Whether a gap of more than `JUMP_DAYS` whole days ended less than that ago, or has not ended."""
+    days = set()
+    for date in {n[:8] for n in names}:
+        with contextlib.suppress(ValueError):  # somebody else's file
+            days.add(datetime.strptime(date, "%Y%m%d").replace(tzinfo=UTC).timestamp() / DAY_S)
+    now, least = now_s / DAY_S, JUMP_DAYS + 1
+    past = [*sorted(d for d in days if d <= now), now]
+    return any(later - earlier > least and now - later < least for earlier, later in pairwise(past))
 
 
 def _before(name: str, oldest: str) -> bool:

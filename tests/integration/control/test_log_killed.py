@@ -22,7 +22,7 @@ from stormpilot.trafficlog.writer import TrafficLog
 
 log = TrafficLog(sys.argv[1])
 retention.remove_leftovers(log.place)
-merging = retention.Merging(log.place)
+house = retention.Housekeeping(log.place)
 window, at_ms = int(sys.argv[2]), 1_763_690_000_000
 while True:
     now_ms = at_ms + window * 600_000
@@ -32,7 +32,7 @@ while True:
     log.add("edges", rows, "t")
     log.flush(now_ms)
     print("flushed", window, flush=True)
-    merging.merge(now_ms, lambda: True)
+    house.merge(now_ms, lambda: True)
     window += 1
 """
 

@@ -99,3 +99,13 @@ def test_merging_that_did_not_end_goes_on_in_the_next_cycles(tmp_path: Path, mon
     for left in (5, 4, 3, 3):
         assert len(list(tmp_path.glob("outcomes/**/*.parquet"))) == left
         kept.record(Reason.COOL_DOWN)
+
+
+def test_windows_are_logged_again_at_once_when_a_clock_that_was_ahead_is_set_back(tmp_path: Path) -> None:
+    kept = Kept(f"traffic_log: {{dir: {tmp_path}}}")
+    kept.record(Reason.COOL_DOWN)
+    ahead_ms = kept.world.now_ms + 40 * 86_400_000
+    kept.recorder._window_from_ms = kept.recorder._housekeeping_ms = ahead_ms
+    kept.record(Reason.COOL_DOWN)
+    assert kept.recorder._window_from_ms == kept.recorder._housekeeping_ms == kept.world.now_ms
+    assert kept.state.counters["log_rows_written"] > 0
