@@ -16,6 +16,7 @@ from itertools import pairwise
 
 import pyarrow as pa
 import pyarrow.fs as pafs
+import pyarrow.parquet as pq
 import structlog
 
 from stormpilot.trafficlog.place import HIDDEN, LogPlace
@@ -50,9 +51,18 @@ def remove_leftovers(place: LogPlace) -> None:
         for there in folders.values():
             for path in sorted(there):
                 if path.endswith(MERGED) and any(p != path and p.startswith(path.removesuffix(MERGED)) for p in there):
-                    for held in _held(place, path):
-                        if held in there:
-                            place.remove(held)
+                    with contextlib.suppress(_UnreadableError):  # it is named when it is to be merged
+                        for held in _held(place, path):
+                            if held in there:
+                                place.remove(held)
+
+
+class _UnreadableError(Exception):
+    """A file of the log that cannot be read."""
+
+    def __init__(self, path: str, why: str):
+        super().__init__(why)
+        self.path = path
 
 
 class Housekeeping:
@@ -68,13 +78,15 @@ class Housekeeping:
         self.behind = False
         self._place = place
         self._jumped = False
+        self._left_out: set[str] = set()
         self._tables = deque(TABLES)
         self._merged: set[tuple[str, str]] = set()  # tables and days of which nothing is left to merge
 
     def merge(self, now_ms: int, enough: Callable[[], bool]) -> int:
         """Merge past hours and days, one of each table in turn, until nothing is left or `enough` says so.
 
-        At least one is merged where there is one. Returns how many were.
+        At least one is tried where there is one. Returns how many were merged. A file that cannot be read is named
+        once, and left where it is.
         """
         waiting = {table: self._partitions(table, now_ms) for table in self._tables}
         merged = 0
@@ -87,8 +99,7 @@ class Housekeeping:
             if paths is None:
                 del waiting[table]
                 continue
-            _merge(self._place, table, *paths)
-            merged += 1
+            merged += self._merge(table, *paths)
             if enough():
                 break
         self.behind = bool(waiting)
@@ -139,11 +150,24 @@ class Housekeeping:
             left = False
             for folder, infos in sorted(self._folders(f"{table}/{day}").items()):
                 for name, group in _groups(infos, this_hour):
-                    if len(group) > 1:
+                    into = f"{folder}/{name}{MERGED}"
+                    paths = sorted({self._place.relative(i) for i in group} - self._left_out)
+                    if len(paths) > 1 and into not in self._left_out:
                         left = True
-                        yield sorted(self._place.relative(i) for i in group), f"{folder}/{name}{MERGED}"
+                        yield paths, into
             if day not in latest and not left:
                 self._merged.add((table, day))
+
+    def _merge(self, table: str, paths: list[str], into: str) -> bool:
+        try:
+            _merge(self._place, table, paths, into)
+        except FileNotFoundError:  # another controller has merged it meanwhile
+            return False
+        except _UnreadableError as e:
+            log.warning("traffic log: a file cannot be read, and is left out when files are merged", file=e.path, why=e)
+            self._left_out.add(e.path)
+            return False
+        return True
 
     def _folders(self, below: str) -> Mapping[str, list[pafs.FileInfo]]:
         found: defaultdict[str, list[pafs.FileInfo]] = defaultdict(list)
@@ -200,7 +224,7 @@ def _batches(place: LogPlace, table: str, paths: list[str]) -> Iterator[pa.Recor
     """Rows of all files in few batches: each becomes a row group, and those of a few rows are slow to read."""
     waiting: list[pa.Table] = []
     for path in paths:
-        with place.read(path) as file:
+        with _reading(place, path) as file:
             for batch in file.iter_batches(BATCH_ROWS):
                 waiting.append(to_newest(pa.Table.from_batches([batch]), table))
                 if sum(t.num_rows for t in waiting) >= BATCH_ROWS:
@@ -209,11 +233,23 @@ def _batches(place: LogPlace, table: str, paths: list[str]) -> Iterator[pa.Recor
     if waiting:
         yield from pa.concat_tables(waiting).combine_chunks().to_batches()
     for path in paths:  # where another controller has merged them meanwhile, its file may hold more
-        place.read(path).close()
+        with _reading(place, path):
+            pass
+
+
+@contextlib.contextmanager
+def _reading(place: LogPlace, path: str) -> Iterator[pq.ParquetFile]:
+    try:
+        with place.read(path) as file:
+            yield file
+    except FileNotFoundError:
+        raise
+    except (OSError, pa.ArrowException) as e:
+        raise _UnreadableError(path, str(e)) from e
 
 
 def _held(place: LogPlace, merged: str) -> list[str]:
-    with place.read(merged) as file:
+    with _reading(place, merged) as file:
         names = (file.schema_arrow.metadata or {}).get(HOLDS, b"[]")
     folder = merged.rpartition("/")[0]
     return [f"{folder}/{name}" for name in json.loads(names) if "/" not in name]

@@ -103,8 +103,7 @@ def test_a_file_that_another_controller_merged_meanwhile_ends_the_merge_and_lose
 
     with monkeypatch.context() as m:
         m.setattr(LogPlace, "read", after_the_other)
-        with pytest.raises(FileNotFoundError):
-            merge_one(place_of(tmp_path), T0_MS + HOUR_MS)
+        assert not merge_one(place_of(tmp_path), T0_MS + HOUR_MS)
     retention.remove_leftovers(place_of(tmp_path))
     assert rates(tmp_path) == [0, 1, 2]
 
@@ -238,6 +237,38 @@ def test_merged_day_goes_only_when_all_of_it_is_old(tmp_path: Path) -> None:
     assert house.enforce(T0_MS + 30 * DAY_MS + 2 * HOUR_MS, retention_days=30, max_mb=1e6) == 0
     assert house.enforce(T0_MS + 31 * DAY_MS, retention_days=30, max_mb=1e6) == 1
     assert not (tmp_path / "edges" / "date=2025-11-21").exists()
+
+
+@pytest.mark.parametrize("bytes_left", [0, 100, -9])
+def test_a_file_that_cannot_be_read_is_named_once_and_all_others_are_merged(tmp_path: Path, bytes_left: int) -> None:
+    house = retention.Housekeeping(place_of(tmp_path))
+    for i in range(4):
+        fill(tmp_path, T0_MS + i, 1)
+    bad = sorted(tmp_path.glob("edges/**/*.parquet"))[2]
+    bad.write_bytes(cut := bad.read_bytes()[:bytes_left])
+    with capture_logs() as said:
+        for _ in range(3):
+            house.merge(T0_MS + HOUR_MS, lambda: False)
+    assert [line["file"] for line in said] == [str(bad.relative_to(tmp_path))]
+    assert files_by_table(tmp_path) == dict.fromkeys(TABLES, 1) | {"edges": 2}
+    assert bad.read_bytes() == cut
+    house.merge(T0_MS + DAY_MS, lambda: False)
+    assert bad.exists()
+
+
+def test_a_merged_file_that_cannot_be_read_is_not_replaced(tmp_path: Path) -> None:
+    house = retention.Housekeeping(place_of(tmp_path))
+    for i in range(4):
+        if i == 2:
+            house.merge(T0_MS + HOUR_MS, lambda: False)
+        write(tmp_path, T0_MS + i, rate=i)
+    (merged,) = tmp_path.rglob("*-all.parquet")
+    merged.write_bytes(cut := merged.read_bytes()[:100])
+    for _ in range(3):
+        house.merge(T0_MS + HOUR_MS, lambda: False)
+    retention.remove_leftovers(place_of(tmp_path))
+    assert merged.read_bytes() == cut
+    assert len(files(tmp_path)) == 3
 
 
 def fill(directory: Path, at_ms: int, topologies: int) -> None:
