@@ -23,7 +23,7 @@ RANGES: dict[str, tuple[float, float]] = {
     "otd.queue_low_tuples": (1.0, 1e6),
     "otd.threshold_asc_tps": (0.1, 1e6),
 }
-"""Range of each threshold, by its name; values outside of it are refused."""
+"""Range of each threshold, by its name; mined values outside of it become its nearer end, others are refused."""
 
 
 class HistorySection(Section, frozen=True, kw_only=True):

@@ -2,8 +2,10 @@
 
     an operator's setting > the owner's wish, where allowed > mined from history > controller.yaml
 
-A number outside of its range (`history.ranges`) is refused wherever it comes from, and said so; then the next in this
-order holds. B(n) is never above the configured one, and where several topologies say one, the lowest holds.
+An operator's or owner's number outside of its range (`history.ranges`) is refused, and said so; then the next in this
+order holds. A mined (or frozen) one is taken to the nearer end of the range, and said so: a topology with very much
+noise needs the most careful number that there is, not the default. B(n) is never above the configured one, and where
+several topologies say one, the lowest holds.
 """
 
 from __future__ import annotations
@@ -149,16 +151,21 @@ def _of_topology(
         if s.value is None and s.name in CONTROLS and key not in found:
             found[key] = _as_configured(config, key, "an operator's setting cannot be read")
         elif s.value is not None:
-            kind = "frozen" if s.frozen else "set"
-            offer(*key, s.value, "operator", f"{kind} by {s.by or 'somebody'}" + (f": {s.why}" if s.why else ""))
+            value, changed = _into_range(config, s.name, s.value) if s.frozen and s.name in CONTROLS else (s.value, "")
+            told = [f"{'frozen' if s.frozen else 'set'} by {s.by or 'somebody'}" + (f": {s.why}" if s.why else "")]
+            offer(*key, value, "operator", "; ".join(told + [changed] * bool(changed)))
     for name, value in _owner_wishes(snapshot):
         if name in config.history.owner_thresholds:
             offer(name, (), value, "owner", f"{OWNER_KEY} of the topology")
         else:
             refused.setdefault((name, ()), []).append("owner: history.owner_thresholds does not allow it")
-    for entry in _usable(config, mined, now_ms):
+    for entry, found_value in _usable(config, mined, now_ms):
         assert mined is not None
-        offer(entry.name, tuple(entry.of), _capped(config, entry), "mined", _evidence(entry, mined, snapshot.id))
+        value, changed = _into_range(config, entry.name, found_value)
+        if entry.name == CPU_LIMIT_RATIO:
+            value = min(value, config.decide.cpu_limit_ratio)
+        text = _evidence(entry, mined, snapshot.id)
+        offer(entry.name, tuple(entry.of), value, "mined", f"{text}; {changed}" if changed else text)
     for key, why in refused.items():
         if key[0] in CONTROLS:
             was = found.get(key) or _as_configured(config, key, "")
@@ -167,21 +174,23 @@ def _of_topology(
     return found
 
 
-def _usable(config: Config, mined: Thresholds | None, now_ms: int) -> Iterator[ThresholdEntry]:
+def _usable(config: Config, mined: Thresholds | None, now_ms: int) -> Iterator[tuple[ThresholdEntry, float]]:
     if mined is None or not config.history.use_thresholds:
         return
     if now_ms - mined.mined_at_ms > config.history.max_age_days * DAY_MS:
         return
     for entry in mined.entries:
         if entry.name in CONTROLS and entry.source == "mined" and entry.value is not None:
-            yield entry
+            yield entry, entry.value
 
 
-def _capped(config: Config, entry: ThresholdEntry) -> float | None:
-    value = entry.value
-    if value is None or entry.name != CPU_LIMIT_RATIO:
-        return value
-    return min(value, config.decide.cpu_limit_ratio)
+def _into_range(config: Config, name: str, value: float) -> tuple[float, str]:
+    """A mined number, or the nearer end of its range and a text that says so."""
+    least, most = config.history.range_of(name)
+    if least <= value <= most or not math.isfinite(value):
+        return value, ""
+    nearer = min(max(value, least), most)
+    return nearer, f"{nearer:g} for {value:g}, which is outside {least:g} to {most:g} (history.ranges)"
 
 
 def _evidence(entry: ThresholdEntry, mined: Thresholds, topology_id: str) -> str:

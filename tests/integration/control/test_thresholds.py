@@ -131,15 +131,15 @@ def test_a_running_controller_plans_as_replay_recommends_once_an_operator_says_s
     until(lambda: "planner=partition" in sentence(shim), "a plan of the recommended planner to be proposed")
 
 
-def test_absurd_mined_threshold_is_refused_and_said(
+def test_mined_threshold_outside_of_its_range_becomes_its_end_and_says_so(
     shared_zookeeper: LocalZooKeeper, settings: Settings, start: Start, play: Play
 ) -> None:
     shim = play(shared_zookeeper.hosts, cluster("a", "b"))
     start(settings(shared_zookeeper.hosts, mode="advise", gain_threshold_ratio=0.97))
     shim.submit(topology(SPREAD))
     mined(shim, 0.9)
-    until(lambda: view(shim) is not None and view(shim).thresholds, "the refusal to be told")
+    until(lambda: view(shim) is not None and view(shim).thresholds, "the threshold to be told")
     (told,) = view(shim).thresholds
-    assert (told.value, told.source) == (0.97, "configured")
+    assert (told.value, told.source) == (0.5, "mined")
     assert "outside 0.02 to 0.5" in told.text
-    until(lambda: judged_by(shim, 0.97), "the configured number to hold")
+    until(lambda: view(shim).reason != "GAIN", "a plan to be judged by that number")

@@ -83,14 +83,47 @@ def test_absurd_number_is_refused_with_its_reason_and_the_next_one_holds(value: 
     assert "refused: owner:" in found.text
 
 
-def test_absurd_mined_number_leaves_the_configured_one() -> None:
-    in_use = chosen(mined(entry(value=0.9)))
-    found = one(in_use)
-    assert (found.value, found.source) == (0.1, "configured")
-    assert found.text == "refused: mined: 0.9 is outside 0.02 to 0.5 (history.ranges)"
-    assert in_use.section(ID, "decide", Config().decide) == Config().decide
+@pytest.mark.parametrize(
+    ("name", "value", "holds", "range_"),
+    [
+        (R, 0.9, 0.5, "0.02 to 0.5"),
+        (R, 0.001, 0.02, "0.02 to 0.5"),
+        ("verify.noise_floor_ratio", 0.6, 0.5, "0.01 to 0.5"),
+        ("decide.restart_s", 700.0, 600.0, "1 to 600"),
+    ],
+)
+def test_mined_number_outside_of_its_range_becomes_the_nearer_end_and_says_so(
+    name: str, value: float, holds: float, range_: str
+) -> None:
+    """The topology with the most noise does not get the default, which is for one with little."""
+    found = one(chosen(mined(entry(name, value))), name)
+    assert (found.value, found.source) == (holds, "mined")
+    assert found.text == f"1,000 rows of 30.0 days; {holds:g} for {value:g}, which is outside {range_} (history.ranges)"
+
+
+def test_mined_number_inside_of_a_configured_range_holds_as_it_is() -> None:
     wider = parse("history: {ranges: {decide.gain_threshold_ratio: [0, 1]}}", "x")
-    assert one(chosen(mined(entry(value=0.9)), config=wider)).source == "mined"
+    found = one(chosen(mined(entry(value=0.9)), config=wider))
+    assert (found.value, found.source, found.text) == (0.9, "mined", "1,000 rows of 30.0 days")
+
+
+def test_mined_number_that_is_none_leaves_the_configured_one() -> None:
+    in_use = chosen(mined(entry(value=float("nan"))))
+    assert (one(in_use).value, one(in_use).source) == (0.1, "configured")
+    assert one(in_use).text == "refused: mined: nan is no number"
+    assert in_use.section(ID, "decide", Config().decide) == Config().decide
+
+
+def test_frozen_number_outside_of_its_range_becomes_the_nearer_end_as_the_mined_one_that_it_was() -> None:
+    frozen = ThresholdSetting(topology="flights", name=R, value=0.9, frozen=True, by="ops")
+    found = one(chosen(mined(entry(value=0.3)), settings=(frozen,)))
+    assert (found.value, found.source) == (0.5, "operator")
+    assert found.text == "frozen by ops; 0.5 for 0.9, which is outside 0.02 to 0.5 (history.ranges)"
+
+
+def test_mined_limit_of_a_node_is_never_raised_above_a_configured_one_below_the_range() -> None:
+    low = parse("decide: {cpu_limit_ratio: 0.2}", "x")
+    assert one(chosen(mined(entry(B, 0.25, "a")), config=low), B, "a").value == 0.2
 
 
 def test_what_was_not_mined_for_lack_of_data_stays_configured() -> None:
