@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -34,18 +35,19 @@ def publish(mined: Sequence[Mined], store: Store, paths: Paths) -> list[str]:
     """Write what was mined; returns the topology ids that it was written for.
 
     That is the newest id in the log and every other one that runs under the name now: a topology that was submitted
-    again goes on with its history. What replay recommended before is kept.
+    again goes on with its history. What replay recommended before is kept, also under a former id of the name.
     """
     running = store.children([paths.topology()])[0]
     written = []
     for m in mined:
         name = m.thresholds.topology_name
         ids = {m.thresholds.topology_id, *(i for i in running if name_of(i) == name)}
+        recommended = [t.recommendation for t in of_name(store, paths, name) if t.recommendation is not None]
+        newest = max(recommended, key=lambda r: r.replayed_at_ms, default=None)
         for topology_id in sorted(ids):
             before = _before(store, paths.thresholds(topology_id))
-            thresholds = msgspec.structs.replace(
-                m.thresholds, topology_id=topology_id, recommendation=before and before.recommendation
-            )
+            own = None if before is None else before.recommendation
+            thresholds = msgspec.structs.replace(m.thresholds, topology_id=topology_id, recommendation=own or newest)
             store.put(paths.thresholds(topology_id), encode(thresholds))
             if m.profile is not None:
                 profile = msgspec.structs.replace(m.profile, topology_id=topology_id)
@@ -57,6 +59,17 @@ def publish(mined: Sequence[Mined], store: Store, paths: Paths) -> list[str]:
 def name_of(topology_id: str) -> str:
     """The name in Storm's id NAME-NUMBER-SECONDS."""
     return topology_id.rsplit("-", 2)[0]
+
+
+def of_name(store: Store, paths: Paths, name: str) -> list[Thresholds]:
+    """Thresholds of all ids that a topology had, as far as they can be read."""
+    found = list[Thresholds]()
+    for path in (paths.thresholds(i) for i in store.children([paths.thresholds()])[0] if name_of(i) == name):
+        node = store.read([path])[0]
+        if node is not None:
+            with contextlib.suppress(UsageError):
+                found.append(decode(node.data, Thresholds, path))  # type: ignore[attr-defined]
+    return [t for t in found if t.topology_name == name]
 
 
 def _before(store: Store, path: str) -> Thresholds | None:

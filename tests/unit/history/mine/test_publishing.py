@@ -65,6 +65,27 @@ def test_keeps_what_replay_recommended() -> None:
     assert (after.mined_at_ms, after.recommendation) == (3, before.recommendation)
 
 
+def test_keeps_what_replay_recommended_under_a_former_id_of_the_topology() -> None:
+    """The thresholds of the new id hide those of the former one, so they need the recommendation too."""
+    former = [
+        Thresholds(
+            topology_id=f"flights-{i}-1600000000",
+            topology_name="flights",
+            mined_at_ms=1,
+            from_ms=1,
+            to_ms=2,
+            recommendation=Recommendation(planner=planner, score=0.5, replayed_at_ms=at_ms),
+        )
+        for i, planner, at_ms in ((1, "partition", 5), (2, "online", 9), (3, "best", 7))
+    ]
+    nodes = {PATHS.thresholds(t.topology_id): encode(t) for t in former}
+    store = Store({**nodes, PATHS.topology(NEW): b"", PATHS.thresholds("flights-4-1600000000"): b"not json"})
+    publish([mined()], store, PATHS)
+    for topology_id in (OLD, NEW):
+        after = decode(store.nodes[PATHS.thresholds(topology_id)], Thresholds, "")
+        assert after.recommendation == former[1].recommendation
+
+
 def test_thresholds_that_cannot_be_read_are_replaced() -> None:
     store = Store({PATHS.thresholds(OLD): b"not json"})
     publish([mined()], store, PATHS)

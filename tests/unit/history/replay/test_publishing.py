@@ -60,8 +60,35 @@ def test_recommendation_is_written_beside_mined_numbers() -> None:
     assert (r.held_out_score, r.default_held_out_score) == (0.8, 1.1)
     assert (r.held_out_days, r.gain_low_ratio, r.gain_high_ratio) == (7, 0.2, 0.4)
     fresh = decode(store.nodes[PATHS.thresholds(OLD)], Thresholds, "")
-    assert (fresh.topology_id, fresh.entries) == (OLD, [])
+    assert (fresh.topology_id, fresh.entries) == (OLD, [entry])
     assert fresh.recommendation == r
+
+
+def test_recommendation_does_not_hide_what_was_mined_under_a_former_id() -> None:
+    def there(topology_id: str, value: float, at_ms: int, name: str = "flights") -> Thresholds:
+        entry = ThresholdEntry(name="decide.overload_s", value=value)
+        return Thresholds(
+            topology_id=topology_id, topology_name=name, mined_at_ms=at_ms, from_ms=1, to_ms=2, entries=[entry]
+        )
+
+    former = [there(OLD, 300.0, 5), there("flights-2-1750000000", 400.0, 9), there("flights-too-1-1", 500.0, 99, "x")]
+    nodes = {PATHS.thresholds(t.topology_id): encode(t) for t in former}
+    hiding = Thresholds(topology_id=NEW, topology_name="flights", mined_at_ms=50, from_ms=1, to_ms=2)
+    for own in ({}, {PATHS.thresholds(NEW): encode(hiding)}):
+        store = Store({**nodes, **own, PATHS.topology(NEW): b""})
+        publish(replay(), store, PATHS)
+        written = decode(store.nodes[PATHS.thresholds(NEW)], Thresholds, "")
+        assert (written.topology_id, written.mined_at_ms, written.entries) == (NEW, 9, former[1].entries)
+        assert written.recommendation is not None
+        assert decode(store.nodes[PATHS.thresholds(OLD)], Thresholds, "").entries == former[0].entries
+
+
+def test_recommendation_without_anything_mined_stands_alone() -> None:
+    store = Store()
+    publish(replay(), store, PATHS)
+    written = decode(store.nodes[PATHS.thresholds(OLD)], Thresholds, "")
+    assert (written.entries, written.mined_at_ms) == ([], 77)
+    assert written.recommendation is not None
 
 
 def test_recommended_limit_that_differs_from_the_mined_one_is_told() -> None:
