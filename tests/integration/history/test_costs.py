@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from stormpilot.history.frames import current, fn
+from stormpilot.history.frames import DataFrame, current, fn
 from stormpilot.history.mine.columns import quantile
 from stormpilot.history.mine.cpu import cpu, cpu_bins
 from stormpilot.history.mine.performance import performance
 from stormpilot.history.mine.restart import restart_s
 from stormpilot.history.mine.selectivity import selectivity, taken_in
-from stormpilot.history.mine.weekly_profile import forecast_error, held_out, profile
+from stormpilot.history.mine.weekly_profile import every_window, forecast_error, held_out, profile
 from tests.integration.history.conftest import Made, Table, at, collected, evidence
 
 HOUR_0 = int(at(0).timestamp() // 3600)
@@ -128,6 +129,54 @@ def test_with_nine_days_the_last_day_is_the_test_and_with_seven_there_is_none(ma
     nine = collected(held_out(made(weekly(9 / 7))).where("test"))
     seven = collected(held_out(made(weekly(1))).where("test"))
     assert (len(nine), len(seven)) == (24, 0)
+
+
+def batch(made: Made, weeks: int, burst: Callable[[int], bool], topology_id: str = "flights-1-17") -> DataFrame:
+    """Windows of 5 minutes: a steady edge has 100/s, the other one rows only in windows with a burst, of 6,000/s."""
+    minutes = range(5, weeks * 168 * 60, 5)
+    rows = []
+    for minute in minutes:
+        edges = [edge("a", "b", 0, 100.0)] + [edge("b", "c", 0, 6000.0)] * burst(minute)
+        rows += [
+            {**e, "topology_id": topology_id, "window_to": at(minute), "possible": True, "last": at(minute)}
+            for e in edges
+        ]
+    whole = [{"topology_id": i, "window_to": at(m)} for i in (topology_id, "other-1-1") for m in minutes]
+    rows.append({**rows[0], "from_component": "x", "window_to": at(1), "last": at(1)})  # in no window measured whole
+    wrong = {"from_component": "a", "to_component": "b", "window_to": at(minutes[-1]), "last": at(minutes[-1])}
+    rows.append({**rows[0], **wrong, "rate_tps": 1e20, "possible": False})
+    return every_window(made(rows), made(whole))
+
+
+def test_windows_without_a_tuple_on_an_edge_count_as_nothing_in_its_profile(made: Made) -> None:
+    every = batch(made, 1, lambda minute: minute % 60 == 30)
+    found = {(r.from_component, r.hour_of_week): r for r in collected(profile(every))}
+    assert (found["b", 5].rate_tps, found["b", 5].windows, found["b", 5].rows) == (0.0, 12, 1)
+    assert (found["a", 5].rate_tps, found["a", 5].windows, found["a", 5].rows) == (100.0, 12, 12)
+    often = batch(made, 1, lambda minute: minute % 60 >= 20)
+    assert {r.rate_tps for r in collected(profile(often)) if r.from_component == "b"} == {6000.0}
+
+
+def test_rate_that_is_impossible_is_no_window_without_tuples(made: Made) -> None:
+    only = edge("a", "b", 0, 7.0)
+    rows = [
+        {**only, "topology_id": "i", "window_to": at(m), "rate_tps": rate, "possible": rate < 1e15}
+        for m, rate in ((1, 7.0), (2, 1e20))
+    ]
+    whole = [{"topology_id": "i", "window_to": at(m)} for m in (1, 2, 3)]
+    found = collected(every_window(made(rows), made(whole)))
+    assert sorted((r.window_to.minute, r.rate_tps, r.rows) for r in found) == [(1, 7.0, 1), (3, 0.0, 0)]
+
+
+def test_forecast_of_bursts_that_come_at_other_times_is_off(made: Made) -> None:
+    """Where nothing was forecast and nothing came, nothing was tested."""
+    ends = batch(made, 2, lambda minute: minute < 168 * 60)
+    found = {r.from_component: r for r in collected(forecast_error(held_out(ends)))}
+    assert (found["b"].forecast_error_ratio, found["b"].weighted_error_ratio, found["b"].windows) == (1.0, 1.0, 2016)
+    assert found["a"].forecast_error_ratio == 0.0
+    rare = batch(made, 2, lambda minute: minute % 60 == 30)
+    found = {r.from_component: r for r in collected(forecast_error(held_out(rare)))}
+    assert (found["b"].forecast_error_ratio, found["b"].windows) == (1.0, 168)
 
 
 def test_restart_is_the_median_of_what_was_measured(table: Table) -> None:

@@ -26,7 +26,7 @@ from stormpilot.history.mine.log import Ask, Log
 from stormpilot.history.mine.performance import performance
 from stormpilot.history.mine.restart import restart_s
 from stormpilot.history.mine.selectivity import EDGE, selectivity, taken_in
-from stormpilot.history.mine.weekly_profile import forecast_error, held_out, profile
+from stormpilot.history.mine.weekly_profile import every_window, forecast_error, held_out, profile
 
 Step = Callable[[str], AbstractContextManager[object]]
 _NAME = "topology_name"
@@ -102,12 +102,12 @@ def mine(
             drop(sums)
         with step("edges"):
             all_edges = keep(log.condensed("edges", ("edges",), edge_windows))
-            edges = log.query(possible_edges, all_edges)
+            edges, every = log.query(possible_edges, all_edges), log.query(every_window, all_edges, measured)
             found = log.answers(
                 {
                     "selectivity": _by_day(selectivities, edges, measured, hours),
-                    "profile": Ask(profile, edges),
-                    "forecast_error": _by_day(tested_forecasts, edges),
+                    "profile": Ask(profile, every),
+                    "forecast_error": _by_day(tested_forecasts, every),
                     "impossible": Ask(impossible_edges, all_edges),
                 }
             )

@@ -2,11 +2,33 @@
 
 from __future__ import annotations
 
-from stormpilot.history.frames import DataFrame, cut, fn
-from stormpilot.history.mine.columns import evidence, hour_of_week, quantile, with_days
+from stormpilot.history.frames import Column, DataFrame, cut, fn
+from stormpilot.history.mine.columns import evidence, hour, hour_of_week, quantile, with_days
 
 EDGE = ("topology_name", "from_component", "stream", "to_component")
 WEEK_H, DAY_H = 168, 24
+
+
+def every_window(edge_windows: DataFrame, whole: DataFrame) -> DataFrame:
+    """Rates of edges in all windows of their topology that were measured whole: 0 where an edge has no row.
+
+    The log has no row of an edge without tuples. A topology submitted anew may have other edges, so that is by its id.
+    Columns: those of `edge_windows` without `possible`; impossible rates are left out.
+    """
+    edges = edge_windows.select("topology_id", *EDGE).distinct()
+    joined = cut(
+        edges.join(whole, "topology_id").join(edge_windows.drop("hour"), ["topology_id", *EDGE, "window_to"], "left")
+    )
+    return joined.where(fn.coalesce("possible", fn.lit(True))).select(
+        "topology_id",
+        *EDGE,
+        "window_to",
+        hour().alias("hour"),
+        fn.coalesce("rate_tps", fn.lit(0.0)).alias("rate_tps"),
+        fn.coalesce("rows", fn.lit(0)).alias("rows"),
+        fn.coalesce("first", "window_to").alias("first"),
+        fn.coalesce("last", "window_to").alias("last"),
+    )
 
 
 def profile(edge_windows: DataFrame) -> DataFrame:
@@ -38,16 +60,18 @@ def forecast_error(held_out: DataFrame, *, by_day: bool = False) -> DataFrame:
     """Forecast error from the other hours in those held out, by edge and by topology (from_component null).
 
     Columns: the edge, day (of the topology alone), forecast_error_ratio (median of |rate - forecast| / rate),
-    weighted_error_ratio (sum of |rate - forecast| / sum of rates), windows, evidence.
+    weighted_error_ratio (sum of |rate - forecast| / sum of rates), windows, evidence. Both are 1 where tuples were
+    forecast and none came; a window without any, as forecast, tells nothing and is left out.
     """
     forecast = profile(held_out.where(~fn.col("test"))).select(
         *EDGE, "hour_of_week", fn.col("rate_tps").alias("forecast_tps")
     )
     off = fn.abs(fn.col("rate_tps") - fn.col("forecast_tps"))
     tested = cut(
-        held_out.where(fn.col("test") & (fn.col("rate_tps") > 0))
+        held_out.where("test")
         .withColumn("hour_of_week", hour_of_week())
         .join(forecast, [*EDGE, "hour_of_week"])
+        .where((fn.col("rate_tps") > 0) | (fn.col("forecast_tps") > 0))
         .withColumn("off", off)
     )
     nothing = fn.lit(None).cast("string")
@@ -57,9 +81,13 @@ def forecast_error(held_out: DataFrame, *, by_day: bool = False) -> DataFrame:
         .unionByName(together)
         .groupBy(*EDGE, "day")
         .agg(
-            quantile(fn.col("off") / fn.col("rate_tps"), 0.5).alias("forecast_error_ratio"),
-            (fn.sum("off") / fn.sum("rate_tps")).alias("weighted_error_ratio"),
+            quantile(_part("off", "rate_tps"), 0.5).alias("forecast_error_ratio"),
+            _part(fn.sum("off"), fn.sum("rate_tps")).alias("weighted_error_ratio"),
             fn.count(fn.lit(1)).alias("windows"),
             *evidence(),
         )
     )
+
+
+def _part(off: str | Column, rate: str | Column) -> Column:
+    return fn.coalesce(fn.try_divide(off, rate), fn.lit(1.0))
