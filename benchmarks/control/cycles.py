@@ -29,8 +29,8 @@ from stormpilot.config import parse
 from stormpilot.control.assembly import cycle_of
 from stormpilot.control.current_config import CurrentConfig
 from stormpilot.control.recorder import Recorder
-from stormpilot.decide.evaluate import as_it_runs
 from stormpilot.messages.core import encode
+from stormpilot.model.subset import as_it_runs
 from stormpilot.model.values import Model, Plan
 from stormpilot.observe.observer import Observer
 from stormpilot.observe.reader import Reader

@@ -14,7 +14,6 @@ from stormpilot.control.rollout_runner import RolloutRunner
 from stormpilot.control.situation import Situation
 from stormpilot.decide.budget import moved_executors, restarted_workers
 from stormpilot.decide.effect import published
-from stormpilot.decide.evaluate import as_it_runs
 from stormpilot.decide.judge import Verdict
 from stormpilot.decide.move_strategy import MoveStrategy
 from stormpilot.decide.origin import PlanOrigin
@@ -23,6 +22,7 @@ from stormpilot.decide.report import Outcome
 from stormpilot.errors import UsageError
 from stormpilot.messages.core import BasedOn, HistoryEntry
 from stormpilot.messages.moves import MoveState
+from stormpilot.model.subset import as_it_runs
 from stormpilot.observe.observer import Observation
 from stormpilot.publish.message import PlanSet, history_entry, plan_message
 from stormpilot.publish.publisher import Publisher

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from stormpilot.config import BudgetSection, DecideSection, NewSupervisorsSection, VerifySection
 from stormpilot.decide.budget import plans_within_the_hour
+from stormpilot.decide.expectation import Traffic
 from stormpilot.decide.move_strategy import MoveStrategy
-from stormpilot.decide.predict import Traffic
 from stormpilot.decide.trade_off import expected_s
 from stormpilot.messages.controller_state import Restart
 from stormpilot.messages.moves import Spent

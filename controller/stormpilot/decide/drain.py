@@ -20,7 +20,8 @@ from stormpilot.decide.admit import (
     on_its_way,
     workers_starting,
 )
-from stormpilot.decide.predict import Traffic, predict
+from stormpilot.decide.expectation import Traffic
+from stormpilot.decide.predict import predict
 from stormpilot.decide.reasons import Decision, Reason, row_of, skip
 from stormpilot.messages.settings import DrainSetting, ExcludeSetting, PinSetting
 from stormpilot.model.subset import subset

@@ -16,7 +16,6 @@ they may reach, moves are judged by throughput, and an overload that our own gai
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -38,7 +37,7 @@ from stormpilot.messages.moves import Metric
 from stormpilot.messages.thresholds import GAIN_RATIO, OVERLOAD_S, RESTART_S
 from stormpilot.model.closed_loop import grown
 from stormpilot.model.load import node_load_mhz, own_load_ratio, planned_load_mhz
-from stormpilot.model.values import Topology, TopologyPlan, Worker
+from stormpilot.model.subset import as_it_runs
 
 LEAST_WINDOW = 0.01
 """Rates of a shorter part of a window are as uncertain as those of this part."""
@@ -52,7 +51,8 @@ def evaluate(
     subject: TopologyState, memory: Memory, criteria: Criteria, predictions: Predictions
 ) -> tuple[Decision, Memory]:
     """Decide for one topology by itself; `predictions` are those of the whole plan."""
-    return _Case(subject, memory, criteria, predictions).decide()
+    case = _Case(subject, memory, criteria, predictions)
+    return case.unless_it_falls_short(*case.decide())
 
 
 class _Case:
@@ -112,6 +112,21 @@ class _Case:
         act = self._act(reason, text, self.gain, threshold, self._promise("inter_node_share"))
         act = act if fills or subject.asked else self._from(GAIN_RATIO, act)
         return (act, self.memory) if at_once or subject.asked else self._lasting(act)
+
+    def unless_it_falls_short(self, decision: Decision, memory: Memory) -> tuple[Decision, Memory]:
+        """THROUGHPUT_WOULD_FALL instead of a voluntary plan that carries less than now, e.g. on slower cores."""
+        t, reason = self.topology.id, decision.reason
+        voluntary = decision.action != "skip" and reason.row.voluntary and decision.moved_executors
+        if not (voluntary or reason is Reason.GAIN_NOT_SUSTAINED):
+            return decision, memory
+        expected = self.predictions.expectations[t]
+        if not expected.shortfall:
+            return decision, memory
+        if self.subject.degraded or self.subject.rebalanced:
+            return self._keep(), self.memory.missed(t)
+        text = f"{decision.text}, but {expected.shortfall}"
+        held = self._skip(Reason.THROUGHPUT_WOULD_FALL, text, expected.carried_tps[1], expected.now_tps)
+        return held, self.memory.missed(t)
 
     def _relief(self, relieved: Sequence[str]) -> Decision:
         """OVERLOAD: with its duration or, where nothing is overloaded yet, with the predicted load."""
@@ -382,15 +397,3 @@ class _Case:
         before, after = self.predictions.now_load_mhz, self.predictions.then_load_mhz
         own_before, own_after = self._own_load_mhz()
         return sorted(s for s in overloaded if after[s] < before[s] and own_after[s] < own_before[s])
-
-
-def as_it_runs(topology: Topology) -> TopologyPlan:
-    """The present assignment as a plan."""
-    workers: defaultdict[tuple[str, int], list[tuple[int, int]]] = defaultdict(list)
-    end = {e.start: e.end for e in topology.executors}
-    for a in sorted(topology.assignment, key=lambda a: a.start):
-        workers[a.supervisor, a.port].append((a.start, end[a.start]))
-    return TopologyPlan(
-        id=topology.id,
-        workers=[Worker(supervisor=s, port=p, executors=es) for (s, p), es in sorted(workers.items())],
-    )

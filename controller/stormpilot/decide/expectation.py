@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Literal
 
-from stormpilot.decide.predict import Traffic
-from stormpilot.model.carried import carried
+from stormpilot.model.carried import carried, source_tps
 from stormpilot.model.compiled import NOWHERE, compile_model
 from stormpilot.model.flow.model import depends_on_placement, flow_model
 from stormpilot.model.latency import latency_ms
 from stormpilot.model.values import Model, Plan
+
+Traffic = Literal["flow", "measured"]
+TOLERANCE = 1e-9  # relative, of rates that are the same
 
 
 @dataclass(frozen=True)
@@ -18,12 +21,13 @@ class Expectation:
     """Of one topology, now (None: not placed as a whole) and by the plan.
 
     `latency_ms` is the mean from a source to the end, `carried_tps` what its sources can send until something is full,
-    and `bound` what that is, by the plan.
+    and `bound` what that is, by the plan; `now_tps` is what they send now.
     """
 
     latency_ms: tuple[float | None, float]
     carried_tps: tuple[float | None, float]
     bound: str
+    now_tps: float
 
     @property
     def text(self) -> str:
@@ -35,6 +39,15 @@ class Expectation:
             f"{latency}; carries {'?' if before_tps is None else f'{before_tps:.0f}'} -> {tps:.0f} tuples/s from "
             + (f"its sources (then {self.bound})")
         )
+
+    @property
+    def shortfall(self) -> str:
+        """A sentence for a plan that carries less than what is sent now, and less than what runs; else empty."""
+        before_tps, tps = self.carried_tps
+        least_tps = self.now_tps if before_tps is None else min(self.now_tps, before_tps)
+        if tps >= least_tps * (1 - TOLERANCE):
+            return ""
+        return f"the plan would carry {tps:.0f} of {self.now_tps:.0f} tuples/s from its sources (then {self.bound})"
 
 
 def expectations(model: Model, plan: Plan, traffic: Traffic, topology_ids: Collection[str]) -> dict[str, Expectation]:
@@ -60,5 +73,6 @@ def expectations(model: Model, plan: Plan, traffic: Traffic, topology_ids: Colle
                 (None if now_ms is None else float(now_ms[t]), float(then_ms[t])),
                 (None if before is None else before.tps, after.tps),
                 after.bound,
+                source_tps(model, topology),
             )
     return found

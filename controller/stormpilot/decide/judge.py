@@ -19,13 +19,13 @@ from stormpilot.decide.admit import TopologyState
 from stormpilot.decide.budget import hold_what_is_over_budget
 from stormpilot.decide.capacity_check import hold_what_does_not_fit
 from stormpilot.decide.criteria import Criteria
-from stormpilot.decide.evaluate import as_it_runs, evaluate
-from stormpilot.decide.expectation import expectations
+from stormpilot.decide.evaluate import evaluate
 from stormpilot.decide.memory import Memory
 from stormpilot.decide.origin import PlanOrigin
-from stormpilot.decide.predict import predict_each
+from stormpilot.decide.predict import Predictions, predict_each
 from stormpilot.decide.reasons import Decision
 from stormpilot.model.load import own_load_ratio
+from stormpilot.model.subset import as_it_runs
 from stormpilot.model.values import Model, Plan, TopologyPlan
 
 
@@ -78,40 +78,37 @@ def judge(model: Model, states: Mapping[str, TopologyState], plan: Plan, memory:
         if decision.action != "skip" and not decision.moved_executors:  # the plan is what runs
             plans[topology.id] = as_it_runs(topology)
         decisions[topology.id] = decision
+    seen = predictions
     if criteria.measured is not None:
-        decisions = _as_measured(decisions, criteria.measured, plan, criteria)
+        seen = predict_each(criteria.measured, plan, criteria.traffic)
+        decisions = _as_measured(decisions, seen)
     decisions = hold_what_does_not_fit(model, decisions, plans, predictions.by_topology, criteria.room_mhz)
     decisions = hold_what_is_over_budget(model, decisions, plans, criteria.spent, criteria.budget, criteria.now_ms)
     acted = {t: d for t, d in decisions.items() if d.action != "skip"}
-    moving = [t for t, d in acted.items() if d.moved_executors]
-    for t, expectation in expectations(criteria.measured or model, plan, criteria.traffic, moving).items():
-        decisions[t] = acted[t] = replace(acted[t], expectation=expectation)
     for t, d in acted.items():
+        if d.moved_executors:
+            decisions[t] = replace(d, expectation=seen.expectations[t])
         if d.action == "publish":
             memory = memory.missed(t)
     return Verdict(decisions, {t: plans[t] for t in acted}, plan, memory)
 
 
-def _as_measured(
-    decisions: Mapping[str, Decision], measured: Model, plan: Plan, criteria: Criteria
-) -> dict[str, Decision]:
+def _as_measured(decisions: Mapping[str, Decision], measured: Predictions) -> dict[str, Decision]:
     """The decisions with promises for the load and traffic that were measured.
 
     Whether a move helped is judged soon after it, at about the rates before it. CPU is no multiple of the rate (threads
     that poll), so a promise for the rates of a forecast could not be held against that.
     """
-    predictions = predict_each(measured, plan, criteria.traffic)
-    plans = {tp.id: tp for tp in plan.topologies}
     found = dict(decisions)
     for t, d in decisions.items():
-        if d.promise is None or not (own := predictions.by_topology[t]).total_tps:
+        if d.promise is None or not (own := measured.by_topology[t]).total_tps:
             continue
         before, predicted = (own.now_tps or 0.0) / own.total_tps, own.new_tps / own.total_tps
         if d.promise.metric == "us_per_tuple":
             before, predicted = 1e6 / own.total_tps, d.promise.predicted / d.promise.before * 1e6 / own.total_tps
         elif d.promise.metric == "load_ratio":
-            before = own_load_ratio(measured, t, d.promise.nodes)
-            predicted = own_load_ratio(predictions.then, t, d.promise.nodes, plans)
+            before = own_load_ratio(measured.now, t, d.promise.nodes)
+            predicted = own_load_ratio(measured.then, t, d.promise.nodes, measured.plans)
         promise = replace(d.promise, before=before, predicted=predicted, throughput_tps=own.total_tps)
         found[t] = replace(d, promise=promise)
     return found

@@ -10,18 +10,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
 
 import msgspec
 
+from stormpilot.decide.expectation import Expectation, Traffic, expectations
 from stormpilot.model.compiled import NOWHERE, compile_model
 from stormpilot.model.cost import inter_node_tps, moves
 from stormpilot.model.flow.model import depends_on_placement, flow_model
 from stormpilot.model.load import node_load_mhz, planned_load_mhz
 from stormpilot.model.subset import isolated_by_id, plan_of
 from stormpilot.model.values import Model, Plan, TopologyPlan
-
-Traffic = Literal["flow", "measured"]
 
 
 @dataclass(frozen=True)
@@ -100,6 +98,12 @@ class Predictions:
     alone: Mapping[str, Model]
     by_topology: Mapping[str, Prediction]
     then: Model
+    traffic: Traffic
+
+    @cached_property
+    def expectations(self) -> Mapping[str, Expectation]:
+        """The expectation of every topology's plan, by topology id, with all plans."""
+        return expectations(self.now, Plan(topologies=list(self.plans.values())), self.traffic, self.alone)
 
     @cached_property
     def now_load_mhz(self) -> Mapping[str, float]:
@@ -116,4 +120,5 @@ def predict_each(model: Model, plan: Plan, traffic: Traffic) -> Predictions:
     """Predict for every topology of a model; `plan` is complete."""
     alone = isolated_by_id(model)
     by_topology = {t: predict(only, plan_of(plan, t), traffic) for t, only in alone.items()}
-    return Predictions(model, {t.id: t for t in plan.topologies}, alone, by_topology, with_cpu(model, by_topology))
+    plans, then = {t.id: t for t in plan.topologies}, with_cpu(model, by_topology)
+    return Predictions(model, plans, alone, by_topology, then, traffic)

@@ -254,9 +254,10 @@ class Reason(enum.StrEnum):
     INFEASIBLE = _gate("INFEASIBLE", _PLANNED, "no plan keeps all constraints", notify="infeasible")
     THROUGHPUT_WOULD_FALL = _gate(
         "THROUGHPUT_WOULD_FALL",
-        "relief of a node takes back no throughput that a move won",
-        "a node is overloaded because the topology runs faster since its last move; relief would restart it, or send "
-        "more between nodes, for less throughput",
+        "the plan carries what comes, and takes back no throughput that a move won",
+        "the plan carries fewer tuples/s than come now, and than what runs, e.g. on slower cores; or a node is "
+        "overloaded because the topology runs faster since its last move, and relief would restart it, or send more "
+        "between nodes, for less throughput",
     )
     NO_BETTER_PLAN = _gate(
         "NO_BETTER_PLAN",

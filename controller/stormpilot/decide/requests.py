@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from stormpilot.config import DecideSection
 from stormpilot.decide.admit import TopologyState, forbidden, on_its_way, workers_starting
 from stormpilot.decide.budget import moved_executors
-from stormpilot.decide.predict import Traffic, predict
+from stormpilot.decide.expectation import Traffic
+from stormpilot.decide.predict import predict
 from stormpilot.decide.reasons import Decision, Reason
 from stormpilot.messages.core import HistoryEntry
 from stormpilot.messages.settings import Hold, Request, Verb

@@ -12,7 +12,7 @@ from operator import attrgetter
 import msgspec
 
 from stormpilot.model.load import node_load_mhz
-from stormpilot.model.values import Assigned, Edge, Model, Plan, Supervisor, Topology, TopologyPlan
+from stormpilot.model.values import Assigned, Edge, Model, Plan, Supervisor, Topology, TopologyPlan, Worker
 
 NOTHING: Mapping[str, float] = {}
 
@@ -194,6 +194,18 @@ def with_plans(model: Model, plans: Mapping[str, TopologyPlan]) -> Model:
             t if t.id not in plans else msgspec.structs.replace(t, assignment=_assigned(plans[t.id]))
             for t in model.topologies
         ],
+    )
+
+
+def as_it_runs(topology: Topology) -> TopologyPlan:
+    """The present assignment as a plan."""
+    workers: defaultdict[tuple[str, int], list[tuple[int, int]]] = defaultdict(list)
+    end = {e.start: e.end for e in topology.executors}
+    for a in sorted(topology.assignment, key=lambda a: a.start):
+        workers[a.supervisor, a.port].append((a.start, end[a.start]))
+    return TopologyPlan(
+        id=topology.id,
+        workers=[Worker(supervisor=s, port=p, executors=es) for (s, p), es in sorted(workers.items())],
     )
 
 

@@ -8,11 +8,11 @@ import msgspec
 import pytest
 
 from doubles.models import HALF, NOW_MS, PAIRED, SPREAD, Slots, model, plan_message, status, subject, topology
-from doubles.verdicts import CROSSED, judged, one, shuffled
+from doubles.verdicts import CROSSED, ONE_HIT, judged, one, shuffled
 from stormpilot.config import DecideSection
 from stormpilot.decide.admit import TopologyState
 from stormpilot.decide.memory import Memory
-from stormpilot.decide.reasons import Reason
+from stormpilot.decide.reasons import Decision, Reason
 from stormpilot.messages.controller_state import Restart
 from stormpilot.model.values import Model
 
@@ -302,3 +302,34 @@ def test_costly_restart_says_where_its_number_is_from() -> None:
     held = one(judged([subject()], PAIRED, config=config, restarts=slow))
     assert (held.reason, held.threshold) == (Reason.GAIN_BELOW_COST, 30_000.0)
     assert "30 s, measured in 3 moves of this topology" in held.text
+
+
+# --- slower cores -----------------------------------------------------------------------------------------------------
+
+APART: Slots = {("b", 1): (1, 2), ("c", 1): (3, 4)}
+
+
+def on_slow_cores(now: Slots, cpu_mhz: float, config: DecideSection = ONE_HIT, **fields: Any) -> Decision:
+    """Inter-node traffic falls by 100%, and 1 and 3 come to node a, whose 8 cores have 500 MHz, not 1000."""
+    of = topology(now, cpu_mhz=cpu_mhz)
+    on = model(of, limit_mhz=2000.0)
+    slow = [msgspec.structs.replace(s, cores=8.0, mhz=500.0) if s.id == "a" else s for s in on.supervisors]
+    on = msgspec.structs.replace(on, supervisors=slow)
+    return one(judged([subject(of, **fields)], PAIRED, on=on, config=config))
+
+
+def test_plan_that_carries_less_than_comes_now_is_held() -> None:
+    held = on_slow_cores(APART, 600.0)
+    assert (held.action, held.reason, held.promise) == ("skip", Reason.THROUGHPUT_WOULD_FALL, None)
+    assert (held.value, held.threshold) == (pytest.approx(833.3, abs=0.1), 1000.0)
+    assert "would carry 833 of 1000 tuples/s from its sources (then flights: x [1,1] fills a core)" in held.text
+    assert on_slow_cores(APART, 600.0, asked=True).reason is Reason.THROUGHPUT_WOULD_FALL
+    assert on_slow_cores(APART, 600.0, config=DecideSection(consecutive_hits=9)).reason is held.reason
+    changed = {"plan": plan_message(), "status": status("fallback", "WORKERS_CHANGED")}
+    kept = on_slow_cores(APART, 600.0, **changed)
+    assert (kept.action, kept.reason, kept.moved_executors) == ("publish", Reason.REBALANCED, 0)
+
+
+def test_plan_on_slow_cores_that_carries_what_comes_or_no_less_than_what_runs_is_published() -> None:
+    assert on_slow_cores(APART, 400.0).action == "publish"
+    assert on_slow_cores(SPREAD, 600.0).action == "publish"

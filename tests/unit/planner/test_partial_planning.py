@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from builders import assigned
 from random_models import ruled_models
-from stormpilot.decide.evaluate import as_it_runs
-from stormpilot.model.subset import subset
+from stormpilot.model.subset import as_it_runs, subset
 from stormpilot.model.values import Model, Plan
 from stormpilot.model.violations import violations
 from stormpilot.planner import compute

@@ -8,7 +8,6 @@ from collections.abc import Collection, Sequence
 import msgspec
 
 from stormpilot.decide.budget import moved_executors, restarted_workers
-from stormpilot.decide.evaluate import as_it_runs
 from stormpilot.history.replay.confirm import DAY_MS
 from stormpilot.history.replay.loads import loads
 from stormpilot.history.replay.play import Rules, held_up_tps
@@ -16,7 +15,7 @@ from stormpilot.history.replay.values import Move, Played, Step
 from stormpilot.model.compiled import NOWHERE, compile_model
 from stormpilot.model.cost import metrics
 from stormpilot.model.flow.model import flow_model
-from stormpilot.model.subset import isolated
+from stormpilot.model.subset import as_it_runs, isolated
 from stormpilot.model.values import Topology, Value
 
 

@@ -19,7 +19,6 @@ from stormpilot.config import Config, DecideSection
 from stormpilot.decide.admit import TopologyState, admit
 from stormpilot.decide.budget import moved_executors, restarted_workers
 from stormpilot.decide.criteria import Criteria
-from stormpilot.decide.evaluate import as_it_runs
 from stormpilot.decide.judge import judge
 from stormpilot.decide.memory import Memory
 from stormpilot.decide.reasons import Reason
@@ -30,7 +29,14 @@ from stormpilot.messages.core import PlanMessage, StatusMessage
 from stormpilot.messages.moves import Spent
 from stormpilot.model.flow.model import flow_model
 from stormpilot.model.forecast import Forecast
-from stormpilot.model.subset import isolated, subset, with_headroom, with_plans, with_survivors_fixed
+from stormpilot.model.subset import (
+    as_it_runs,
+    isolated,
+    subset,
+    with_headroom,
+    with_plans,
+    with_survivors_fixed,
+)
 from stormpilot.model.values import Edge, Infeasible, Model, Plan, Topology, TopologyPlan
 from stormpilot.model.violations import violations
 from stormpilot.planner import compute
