@@ -16,9 +16,10 @@ import msgspec
 from stormpilot.config import BudgetSection, DecideSection
 from stormpilot.config.deciding import OtdSection
 from stormpilot.control.current_config import CurrentConfig
-from stormpilot.control.plan_evaluation import PlanEvaluator, unwanted
+from stormpilot.control.plan_evaluation import PlanEvaluator
 from stormpilot.control.situation import Situation
 from stormpilot.decide.admit import TopologyState, admit
+from stormpilot.decide.approval import unwanted
 from stormpilot.decide.budget import hold_what_is_over_budget
 from stormpilot.decide.effect import switched
 from stormpilot.decide.events import Event, EventKind

@@ -9,9 +9,10 @@ import msgspec
 
 from stormpilot.config import Config
 from stormpilot.control.audit_records import AuditRecords
-from stormpilot.control.plan_evaluation import PlanEvaluator, unwanted
+from stormpilot.control.plan_evaluation import PlanEvaluator
 from stormpilot.control.rollout_runner import RolloutRunner
 from stormpilot.control.situation import Situation
+from stormpilot.decide.approval import unwanted
 from stormpilot.decide.budget import moved_executors, restarted_workers
 from stormpilot.decide.effect import published
 from stormpilot.decide.judge import Verdict

@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 from stormpilot.control.planner_client import PlanOne
 from stormpilot.control.situation import Situation
 from stormpilot.decide.admit import TopologyState
+from stormpilot.decide.approval import unwanted
 from stormpilot.decide.criteria import Criteria
 from stormpilot.decide.judge import Verdict, judge
-from stormpilot.decide.reasons import Decision, Reason
+from stormpilot.decide.reasons import Decision
 from stormpilot.model.values import Model, Plan, TopologyPlan
 from stormpilot.rollout.feasibility import RolloutSteps, way, with_closed_workers
 from stormpilot.rollout.peer_capacity import Routable, routable
@@ -101,15 +102,6 @@ class PlanEvaluator:
         refused = {t: no for t, d in verdict.decisions.items() if (no := unwanted(d)) is not None}
         plans = {t: p for t, p in verdict.plans.items() if t not in refused}
         return replace(verdict, decisions={**verdict.decisions, **refused}, plans=plans) if refused else verdict
-
-
-def unwanted(decision: Decision) -> Decision | None:
-    """The decision not to, where a voluntary plan needs restarts and those are not wanted; None: it may be."""
-    strategy = decision.strategy
-    if strategy is None or not strategy.forbidden or decision.reason.row.may_restart or not _moves(decision):
-        return None
-    text = f"{decision.text}; {strategy.text}, and decide.move_strategy is rolling"
-    return replace(decision, action="skip", reason=Reason.RESTART_NOT_ALLOWED, text=text, promise=None)
 
 
 def _restarts(decision: Decision) -> bool:

@@ -180,4 +180,4 @@ class Situation:
 def approved(verdict: Verdict, situation: Situation) -> Verdict:
     """The verdict as it may go out: without approval a plan is a proposal, and every plan has its origin."""
     origins = {t: origin_of(situation.requests.get(t)) for t in verdict.plans}
-    return replace(with_approval(verdict, situation.topologies), origins=origins)
+    return replace(verdict, decisions=with_approval(verdict.decisions, situation.topologies), origins=origins)

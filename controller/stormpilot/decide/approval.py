@@ -1,4 +1,4 @@
-"""Approval, the last gate: moves of some topologies wait for an operator; repairs do not wait."""
+"""The last gates: restarts that are not wanted, and approval; moves of some topologies wait for an operator."""
 
 from __future__ import annotations
 
@@ -7,24 +7,40 @@ from dataclasses import replace
 
 from stormpilot.config import DecideSection
 from stormpilot.decide.admit import TopologyState
-from stormpilot.decide.judge import Verdict
 from stormpilot.decide.reasons import Decision, Reason, skip
 from stormpilot.decide.requests import NOBODY, Holders, unfit
 from stormpilot.messages.core import HistoryEntry
 from stormpilot.model.values import Model
 
 
-def with_approval(verdict: Verdict, states: Mapping[str, TopologyState]) -> Verdict:
+def with_approval(decisions: Mapping[str, Decision], states: Mapping[str, TopologyState]) -> dict[str, Decision]:
     """Make proposals of plans that would move running executors of a topology with approval.
 
     First plans, repairs and plans that move nothing are published.
     """
-    decisions = dict(verdict.decisions)
+    result = dict(decisions)
     for t, d in decisions.items():
-        if d.action == "publish" and states[t].approval and d.reason.row.needs_approval and d.moved_executors:
+        if waits_for_approval(d, states[t]):
             text = f"{d.reason}: {d.text}"
-            decisions[t] = replace(d, action="advise", reason=Reason.APPROVAL_NEEDED, text=text, promise=None)
-    return replace(verdict, decisions=decisions)
+            result[t] = replace(d, action="advise", reason=Reason.APPROVAL_NEEDED, text=text, promise=None)
+    return result
+
+
+def waits_for_approval(decision: Decision, subject: TopologyState) -> bool:
+    """Whether a plan will be a proposal because an operator has to approve it."""
+    moves = decision.action == "publish" and decision.moved_executors > 0
+    return moves and subject.approval and decision.reason.row.needs_approval
+
+
+def unwanted(decision: Decision) -> Decision | None:
+    """The decision not to, where a voluntary plan needs restarts and those are not wanted; None: it may be."""
+    strategy = decision.strategy
+    if strategy is None or not strategy.forbidden or decision.reason.row.may_restart:
+        return None
+    if decision.action == "skip" or not decision.moved_executors:
+        return None
+    text = f"{decision.text}; {strategy.text}, and decide.move_strategy is rolling"
+    return replace(decision, action="skip", reason=Reason.RESTART_NOT_ALLOWED, text=text, promise=None)
 
 
 def still_waiting(

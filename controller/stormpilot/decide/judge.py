@@ -2,8 +2,8 @@
 
 The paper decides for the cluster as a whole [A13 3.3]; here each topology of a plan is decided for itself
 (`evaluate.py`), so that one with nothing to win does not restart because another one has. A topology that stays keeps
-its slots and its load, so a plan that wants those stays too (`capacity_check.py`), as does what is over the move budget
-(`budget.py`).
+its slots and its load, so a plan that wants those stays too (`capacity_check.py`), whyever it stays: for lack of a
+gain, by the move budget (`budget.py`), or until an operator approves (`approval.py`).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from functools import cached_property
 import msgspec
 
 from stormpilot.decide.admit import TopologyState
+from stormpilot.decide.approval import unwanted, waits_for_approval
 from stormpilot.decide.budget import hold_what_is_over_budget
 from stormpilot.decide.capacity_check import hold_what_does_not_fit
 from stormpilot.decide.criteria import Criteria
@@ -82,8 +83,7 @@ def judge(model: Model, states: Mapping[str, TopologyState], plan: Plan, memory:
     if criteria.measured is not None:
         seen = predict_each(criteria.measured, plan, criteria.traffic)
         decisions = _as_measured(decisions, seen)
-    decisions = hold_what_does_not_fit(model, decisions, plans, predictions.by_topology, criteria.room_mhz)
-    decisions = hold_what_is_over_budget(model, decisions, plans, criteria.spent, criteria.budget, criteria.now_ms)
+    decisions = _hold(states, decisions, plans, predictions, criteria)
     acted = {t: d for t, d in decisions.items() if d.action != "skip"}
     for t, d in acted.items():
         if d.moved_executors:
@@ -91,6 +91,34 @@ def judge(model: Model, states: Mapping[str, TopologyState], plan: Plan, memory:
         if d.action == "publish":
             memory = memory.missed(t)
     return Verdict(decisions, {t: plans[t] for t in acted}, plan, memory)
+
+
+def _hold(
+    states: Mapping[str, TopologyState],
+    decisions: Mapping[str, Decision],
+    plans: Mapping[str, TopologyPlan],
+    predictions: Predictions,
+    criteria: Criteria,
+) -> dict[str, Decision]:
+    """Hold plans over the move budget, and plans that do not fit beside what stays, until nothing changes.
+
+    What will need an approval or unwanted restarts does not move now: nobody else gets its room.
+    """
+    model, held = predictions.now, dict[str, Decision]()
+    while True:
+        found = {**decisions, **held}
+        found = hold_what_is_over_budget(model, found, plans, criteria.spent, criteria.budget, criteria.now_ms)
+        allowed = {t: d for t, d in found.items() if unwanted(d) is None}
+        at_once = {t: d for t, d in allowed.items() if not waits_for_approval(d, states[t])}
+        refused: dict[str, Decision] = {}
+        for group in (allowed, at_once):
+            fitting = hold_what_does_not_fit(model, group, plans, predictions.by_topology, criteria.room_mhz)
+            refused = {t: d for t, d in fitting.items() if d is not group[t]}
+            if refused:
+                break
+        if not refused:
+            return found
+        held |= refused
 
 
 def _as_measured(decisions: Mapping[str, Decision], measured: Predictions) -> dict[str, Decision]:

@@ -19,7 +19,7 @@ def gated(reason: Reason, moved: int, *, approval: bool = True, action: str = "p
     decision = Decision("flights-1", action, reason, "text", moved_executors=moved)  # type: ignore[arg-type]
     proposed = plan(PAIRED)
     verdict = Verdict({"flights-1": decision}, {"flights-1": proposed.topologies[0]}, proposed, Memory())
-    return with_approval(verdict, {"flights-1": subject(approval=approval)}).decisions["flights-1"]
+    return with_approval(verdict.decisions, {"flights-1": subject(approval=approval)})["flights-1"]
 
 
 def test_move_becomes_advice_that_says_what_it_is_for() -> None:

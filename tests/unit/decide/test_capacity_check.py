@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from builders import supervisor
+from doubles.models import NOW_MS, SPREAD, Slots, subject, topology
+from doubles.models import model as model_of
+from doubles.models import plan as plan_of
+from doubles.verdicts import ONE_HIT, judged
+from stormpilot.config import BudgetSection
+from stormpilot.decide.approval import with_approval
 from stormpilot.decide.capacity_check import hold_what_does_not_fit
+from stormpilot.decide.criteria import Criteria
+from stormpilot.decide.judge import judge
+from stormpilot.decide.memory import Memory
+from stormpilot.decide.move_strategy import MoveStrategy
 from stormpilot.decide.predict import Prediction
 from stormpilot.decide.reasons import Decision, Reason
+from stormpilot.messages.moves import Spent
 from stormpilot.model.load import node_load_mhz, planned_load_mhz
 from stormpilot.model.values import (
     Assigned,
@@ -63,3 +76,66 @@ def test_what_is_left_fits_and_nothing_more_need_be_held(case: tuple[Model, Plan
         for s, mhz in planned_load_mhz(model, moving).items():
             assert s not in gone_to or mhz <= max(limit_mhz[s], now_mhz[s]) + 1e-6
     assert hold_what_does_not_fit(model, answer, plans, predictions) == answer
+
+
+# --- who stays for another reason than its gain -----------------------------------------------------------------------
+
+LEAVES_A: tuple[Slots, Slots] = ({("a", 1): (1, 2), ("b", 1): (3, 4)}, {("c", 1): (1, 3), ("c", 2): (2, 4)})
+COMES_TO_A: tuple[Slots, Slots] = ({("a", 2): (1, 2), ("b", 2): (3, 4)}, {("a", 1): (1, 3), ("a", 2): (2, 4)})
+
+
+def after_another(first: dict[str, Any], second: dict[str, Any] | None = None, **terms: Any) -> dict[str, Decision]:
+    """Slot a:1 is that of flights, which leaves it, and wordcount gets it; the fields are of the two topologies."""
+    states = [subject(topology(LEAVES_A[0]), **first), subject(topology(COMES_TO_A[0], "wordcount"), **(second or {}))]
+    verdict = judged(states, LEAVES_A[1], COMES_TO_A[1], **terms)
+    decisions = with_approval(verdict.decisions, {s.topology.id: s for s in states})
+    assert list(verdict.plans) == [t for t, d in decisions.items() if d.action != "skip"]
+    return decisions
+
+
+def test_room_of_a_topology_that_the_budget_or_an_approval_holds_is_nobody_elses() -> None:
+    assert {d.action for d in after_another({}).values()} == {"publish"}
+    spent = {"flights-1": [Spent(at_ms=NOW_MS - 60_000, executors=4, workers=2)]}
+    over = after_another({}, budget=BudgetSection(topology_executors_per_hour=4), spent=spent)
+    assert [d.reason for d in over.values()] == [Reason.MOVE_BUDGET, Reason.SLOT_OCCUPIED]
+    waits = after_another({"approval": True})
+    assert [(d.action, d.reason) for d in waits.values()] == [
+        ("advise", Reason.APPROVAL_NEEDED),
+        ("skip", Reason.SLOT_OCCUPIED),
+    ]
+
+
+def test_room_of_a_topology_whose_restarts_are_not_wanted_is_nobody_elses() -> None:
+    forbidden = {"flights-1": MoveStrategy("restart", "", forbidden=True)}
+    assert after_another({}, strategies=forbidden)["wordcount-1"].reason is Reason.SLOT_OCCUPIED
+
+
+def test_plan_that_waits_for_an_approval_may_need_what_a_published_one_leaves() -> None:
+    waits = after_another({}, {"approval": True})
+    assert [(d.action, d.reason) for d in waits.values()] == [
+        ("publish", Reason.GAIN),
+        ("advise", Reason.APPROVAL_NEEDED),
+    ]
+
+
+def test_budget_that_a_plan_without_room_does_not_use_is_left_for_the_next_one() -> None:
+    """Of 4 executors per hour flights would take all, but its room is kept by a topology that stays."""
+    states = [
+        subject(topology(SPREAD)),
+        subject(topology({("a", 2): (1, 3), ("c", 1): (2, 4)}, "third")),
+        subject(topology({("b", 2): (1, 2), ("c", 2): (3, 4)}, "wordcount")),
+    ]
+    slots: tuple[Slots, ...] = (
+        {("a", 2): (1, 3), ("b", 1): (2, 4)},
+        {("a", 1): (1, 3), ("c", 1): (2, 4)},
+        {("b", 2): (1, 3), ("c", 2): (2, 4)},
+    )
+    by_id = {s.topology.id: s for s in states}
+    terms = Criteria(ONE_HIT, NOW_MS, 10, budget=BudgetSection(cluster_executors_per_hour=4))
+    names = ("flights", "third", "wordcount")
+    verdict = judge(model_of(*(s.topology for s in states)), by_id, plan_of(*slots, names=names), Memory(), terms)
+    assert [d.reason for d in verdict.decisions.values()] == [
+        Reason.SLOT_OCCUPIED,
+        Reason.NO_BETTER_PLAN,
+        Reason.GAIN,
+    ]
