@@ -1,15 +1,24 @@
-"""Capacity check: slots and CPU of the topologies that move, beside those of the topologies that stay."""
+"""Capacity check: what topologies that move need, beside what topologies that stay keep.
+
+That is slots, CPU, memory and other resources of supervisors.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 
-import msgspec
-
-from stormpilot.decide.predict import Prediction, with_cpu
+from stormpilot.decide.predict import Prediction
 from stormpilot.decide.reasons import Decision, Reason
-from stormpilot.model.load import node_load_mhz, planned_load_mhz
-from stormpilot.model.values import Model, TopologyPlan
+from stormpilot.model.subset import shared_on_nodes
+from stormpilot.model.values import Model, Supervisor, Topology, TopologyPlan
+
+NOW, THEN, MEMORY = "MHz", "MHz by the plan", "MB of memory"
+"""CPU as measured, CPU as predicted, and memory; other amounts have the name of their resource."""
+SLACK = 1 + 1e-9
+Amounts = Mapping[tuple[str, str], float]
+"""Amounts by supervisor and name."""
 
 
 def hold_what_does_not_fit(
@@ -19,84 +28,148 @@ def hold_what_does_not_fit(
     predictions: Mapping[str, Prediction],
     room_mhz: Mapping[str, float] | None = None,
 ) -> dict[str, Decision]:
-    """Hold plans that want slots or CPU of topologies that stay as they are, one by one, until the rest fits.
+    """Hold plans that want room of topologies that stay as they are, one by one, until the rest fits.
 
     The plans of all topologies together fit; a plan that is held can take the room of another one. CPU must suffice
-    twice: for the measured load, with which a plan begins, and for the predicted load. `room_mhz` is the CPU of a
+    twice: for the measured load, with which a plan begins, and for the predicted load. Where too much of a supervisor
+    would be taken, plans are held that take more of it than their topology does now. `room_mhz` is the CPU of a
     supervisor that voluntary plans may fill, measured; none: all.
     """
     result = dict(decisions)
-    names = {t.id: t.name for t in model.topologies}
-    limit_mhz = {s.id: s.limit_mhz for s in model.supervisors}
-    now_mhz = node_load_mhz(model)
     moving = {t: plans[t] for t, d in result.items() if d.action != "skip" and d.moved_executors}
-    kept = {(a.supervisor, a.port): t.id for t in model.topologies if t.id not in moving for a in t.assignment}
-    models = model, with_cpu(model, {t: predictions[t] for t in moving})
-    loads = [planned_load_mhz(m, moving) for m in models]
+    check = _Check(model, moving, predictions)
+    headroom = {(s, NOW): mhz for s, mhz in (room_mhz or {}).items()}
     while True:
-        full = {
-            s for load in loads for s, mhz in load.items() if mhz > max(limit_mhz.get(s, 0.0), now_mhz[s]) * (1 + 1e-9)
-        }
-        full = full if len(moving) < len(model.topologies) else set()
-        refused = next((r for t in sorted(moving) if (r := _refusal(result[t], moving[t], kept, names, full))), None)
-        refused = refused or _wants_headroom(result, moving, loads[0], room_mhz or {}, now_mhz)
+        full = check.over(check.limits) if len(moving) < len(model.topologies) else set()
+        refused = next((r for t in sorted(moving) if (r := check.refusal(result[t], moving[t], full))), None)
+        refused = refused or _wants_headroom(result, moving, check, headroom)
         if refused is None:
             return result
-        t = refused.topology_id
-        result[t] = refused
-        plan = moving.pop(t)
-        (topology,) = (x for x in model.topologies if x.id == t)
-        kept |= {(a.supervisor, a.port): t for a in topology.assignment}
-        stays_mhz = node_load_mhz(msgspec.structs.replace(model, topologies=[topology]))
-        for m, load in zip(models, loads, strict=True):
-            alone = msgspec.structs.replace(m, topologies=[x for x in m.topologies if x.id == t])
-            for s, mhz in planned_load_mhz(alone, {t: plan}).items():
-                load[s] -= mhz
-            for s, mhz in stays_mhz.items():
-                load[s] += mhz
+        result[refused.topology_id] = refused
+        del moving[refused.topology_id]
+        check.stay(refused.topology_id)
+
+
+class _Check:
+    """Slots that are kept and amounts that are taken, while some topologies move and the others stay.
+
+    By topology id: `stays` what it takes as it runs, `comes` what it takes if it moves. `now` is what all take as they
+    run, `load` what all take then.
+    """
+
+    def __init__(self, model: Model, moving: Mapping[str, TopologyPlan], predictions: Mapping[str, Prediction]) -> None:
+        self.topologies = {t.id: t for t in model.topologies}
+        running = {t.id: {a.start: (a.supervisor, a.port) for a in t.assignment} for t in model.topologies}
+        self.stays = {t: _taken(self.topologies[t], slots, {}) for t, slots in running.items()}
+        self.comes = {t: _taken(self.topologies[t], _slots(plan), predictions[t].cpu_mhz) for t, plan in moving.items()}
+        self.kept = {slot: t for t, slots in running.items() if t not in moving for slot in slots.values()}
+        self.now = _sum(self.stays.values())
+        self.load = _sum(self.comes.get(t, taken) for t, taken in self.stays.items())
+        has = {s.id: s for s in model.supervisors}
+        self.limits = {(s, what): _limit(has.get(s), what) for s, what in self.load}
+
+    def over(self, limits: Amounts) -> set[tuple[str, str]]:
+        """Amounts beyond their limit, and beyond what is taken now."""
+        return {
+            key for key, limit in limits.items() if self.load.get(key, 0.0) > max(limit, self.now.get(key, 0.0)) * SLACK
+        }
+
+    def stay(self, t: str) -> None:
+        """Let a topology that would move stay."""
+        for key, amount in self.comes.pop(t).items():
+            self.load[key] -= amount
+        for key, amount in self.stays[t].items():
+            self.load[key] += amount
+        self.kept |= {(a.supervisor, a.port): t for a in self.topologies[t].assignment}
+
+    def more(self, t: str, keys: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+        """Amounts of which a topology takes more if it moves than now."""
+        comes, stays = self.comes[t], self.stays[t]
+        return sorted(key for key in keys if comes.get(key, 0.0) > stays.get(key, 0.0) * SLACK)
+
+    def refusal(self, decision: Decision, plan: TopologyPlan, full: set[tuple[str, str]]) -> Decision | None:
+        """The decision to hold a plan that wants a slot that is kept, or more of what is full."""
+        for w in plan.workers:
+            owner = self.kept.get((w.supervisor, w.port))
+            if owner is not None:
+                name = self.topologies[owner].name
+                text = f"the plan wants slot {w.supervisor}:{w.port}, which {name} keeps"
+                return _held(decision, Reason.SLOT_OCCUPIED, text)
+        wants = self.more(decision.topology_id, full)
+        nodes = sorted({s for s, what in wants if what in (NOW, THEN)})
+        if nodes:
+            text = f"{', '.join(nodes)} would be overloaded with what other topologies keep there"
+            return _held(decision, Reason.INSUFFICIENT_CPU, text)
+        if wants:
+            (s, what), amount, limit = wants[0], self.load[wants[0]], self.limits[wants[0]]
+            text = f"{s} would have {amount:g} of {limit:g} {what} taken, with what other topologies keep there"
+            return _held(decision, Reason.INSUFFICIENT_RESOURCES, text, amount, limit)
+        return None
 
 
 def _wants_headroom(
-    decisions: Mapping[str, Decision],
-    moving: Mapping[str, TopologyPlan],
-    then_mhz: Mapping[str, float],
-    room_mhz: Mapping[str, float],
-    now_mhz: Mapping[str, float],
+    decisions: Mapping[str, Decision], moving: Mapping[str, TopologyPlan], check: _Check, headroom: Amounts
 ) -> Decision | None:
-    """The first voluntary plan that fills a node further than such plans may, and further than it is filled now."""
-    over = {s: mhz for s, mhz in room_mhz.items() if then_mhz.get(s, 0.0) > max(mhz, now_mhz.get(s, 0.0)) * (1 + 1e-9)}
+    """The first voluntary plan that fills a node further than such plans may, and further than it does now."""
+    over = check.over(headroom)
     for t in sorted(moving):
-        nodes = sorted({w.supervisor for w in moving[t].workers} & set(over))
-        if nodes and decisions[t].reason.row.keeps_headroom:
-            first = nodes[0]
+        wants = check.more(t, over) if decisions[t].reason.row.keeps_headroom else []
+        if wants:
+            (s, _), then_mhz, limit_mhz = wants[0], check.load[wants[0]], headroom[wants[0]]
             text = (
-                f"{decisions[t].reason} may fill {first} to {over[first]:.0f} MHz, not to {then_mhz[first]:.0f}: "
+                f"{decisions[t].reason} may fill {s} to {limit_mhz:.0f} MHz, not to {then_mhz:.0f}: "
                 "decide.fill_ratio keeps the rest of B(n) free of voluntary plans"
             )
-            tps = decisions[t].inter_node_tps
-            return Decision(t, "skip", Reason.HEADROOM, text, then_mhz[first], over[first], inter_node_tps=tps)
+            return _held(decisions[t], Reason.HEADROOM, text, then_mhz, limit_mhz)
     return None
 
 
-def _refusal(
-    decision: Decision,
-    plan: TopologyPlan,
-    kept: Mapping[tuple[str, int], str],
-    names: Mapping[str, str],
-    full: set[str],
-) -> Decision | None:
-    def held(reason: Reason, text: str) -> Decision:
-        return Decision(decision.topology_id, "skip", reason, text, inter_node_tps=decision.inter_node_tps)
+def _held(
+    decision: Decision, reason: Reason, text: str, value: float | None = None, threshold: float | None = None
+) -> Decision:
+    tps = decision.inter_node_tps
+    return Decision(decision.topology_id, "skip", reason, text, value, threshold, inter_node_tps=tps)
 
-    for w in plan.workers:
-        owner = kept.get((w.supervisor, w.port))
-        if owner is not None:
-            return held(
-                Reason.SLOT_OCCUPIED, f"the plan wants slot {w.supervisor}:{w.port}, which {names[owner]} keeps"
-            )
-    nodes = sorted({w.supervisor for w in plan.workers} & full)
-    if nodes:
-        return held(
-            Reason.INSUFFICIENT_CPU, f"{', '.join(nodes)} would be overloaded with what other topologies keep there"
-        )
-    return None
+
+def _slots(plan: TopologyPlan) -> dict[int, tuple[str, int]]:
+    return {start: (w.supervisor, w.port) for w in plan.workers for start, _ in w.executors}
+
+
+def _taken(
+    topology: Topology, slots: Mapping[int, tuple[str, int]], cpu_mhz: Mapping[int, float]
+) -> defaultdict[tuple[str, str], float]:
+    """Amounts that a topology takes in these slots (by start task), with the predicted CPU of its executors."""
+    taken: defaultdict[tuple[str, str], float] = defaultdict(float)
+    executors = {e.start: e for e in topology.executors}
+    resources = {c.id: c.resources for c in topology.components}
+    for start, (s, _) in slots.items():
+        e = executors.get(start)
+        if e is None:
+            continue
+        taken[s, NOW] += e.cpu_mhz
+        taken[s, THEN] += cpu_mhz.get(start, e.cpu_mhz)
+        taken[s, MEMORY] += e.memory_mb
+        for name, amount in resources.get(e.component, {}).items():
+            taken[s, name] += amount
+    for s, amount_mb in shared_on_nodes([(topology, slots)]).items():
+        taken[s, MEMORY] += amount_mb
+    return taken
+
+
+def _limit(supervisor: Supervisor | None, what: str) -> float:
+    """The most of an amount that may be taken of a supervisor; memory of 0 is no limit, none of one that is gone."""
+    if supervisor is None:
+        return 0.0
+    if what in (NOW, THEN):
+        return supervisor.limit_mhz
+    if what == MEMORY:
+        return supervisor.memory_mb or math.inf
+    return supervisor.resources.get(what, 0.0)
+
+
+def _sum(amounts: Iterable[Amounts]) -> defaultdict[tuple[str, str], float]:
+    total: defaultdict[tuple[str, str], float] = defaultdict(float)
+    for each in amounts:
+        for key, amount in each.items():
+            total[key] += amount
+    return total

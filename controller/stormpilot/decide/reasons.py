@@ -85,7 +85,7 @@ _APPLIED = "the last plan is applied, or rejected for long"
 _EVALUATED = "the last move is judged, and no back-off"
 _MEASURED = "enough is measured"
 _PLANNED = "there is a plan"
-_ROOM = "slots and CPU are not held by topologies that stay"
+_ROOM = "slots, CPU and other resources are not held by topologies that stay"
 
 
 class Reason(enum.StrEnum):
@@ -292,6 +292,11 @@ class Reason(enum.StrEnum):
     )
     SLOT_OCCUPIED = _gate("SLOT_OCCUPIED", _ROOM, "a topology that stays keeps a slot that the plan uses")
     INSUFFICIENT_CPU = _gate("INSUFFICIENT_CPU", _ROOM, "topologies that stay keep CPU that the plan uses")
+    INSUFFICIENT_RESOURCES = _gate(
+        "INSUFFICIENT_RESOURCES",
+        _ROOM,
+        "topologies that stay keep memory, or another resource of a supervisor, that the plan uses",
+    )
     HEADROOM = _gate(
         "HEADROOM",
         "voluntary plans leave nodes their headroom",

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
 from builders import supervisor
-from doubles.models import NOW_MS, SPREAD, Slots, subject, topology
+from doubles.models import NOW_MS, PAIRED, SPREAD, Slots, subject, topology
 from doubles.models import model as model_of
 from doubles.models import plan as plan_of
 from doubles.verdicts import ONE_HIT, judged
@@ -29,6 +31,7 @@ from stormpilot.model.values import (
     Executor,
     Model,
     Plan,
+    SharedMemory,
     Topology,
     TopologyPlan,
     Worker,
@@ -139,3 +142,84 @@ def test_budget_that_a_plan_without_room_does_not_use_is_left_for_the_next_one()
         Reason.NO_BETTER_PLAN,
         Reason.GAIN,
     ]
+
+
+# --- memory, resources, and who brings nothing ------------------------------------------------------------------------
+
+STAYS: Slots = {("a", 1): (1, 3), ("a", 2): (2, 4)}
+COMES: tuple[Slots, Slots] = ({("b", 1): (1, 2), ("c", 1): (3, 4)}, {("a", 3): (1, 3), ("a", 4): (2, 4)})
+
+
+def beside_what_stays(change: Callable[[Topology], Topology], **of_nodes: Any) -> dict[str, Decision]:
+    """Node a is that of wordcount, which would leave it for flights, but wins nothing and stays."""
+    stays = change(topology(STAYS, "wordcount", cpu_mhz=10.0))
+    comes = change(topology(COMES[0], cpu_mhz=10.0))
+    nodes = [msgspec.structs.replace(s, slots=[1, 2, 3, 4], **of_nodes) for s in model_of().supervisors]
+    on = msgspec.structs.replace(model_of(comes, stays), supervisors=nodes)
+    verdict = judged([subject(comes), subject(stays)], COMES[1], {("b", 2): (1, 3), ("b", 3): (2, 4)}, on=on)
+    assert verdict.decisions["wordcount-1"].reason is Reason.NO_BETTER_PLAN
+    return verdict.decisions
+
+
+def with_memory(memory_mb: float) -> Callable[[Topology], Topology]:
+    return lambda t: msgspec.structs.replace(
+        t, executors=[msgspec.structs.replace(e, memory_mb=memory_mb) for e in t.executors]
+    )
+
+
+def with_shared_memory(t: Topology) -> Topology:
+    shared = SharedMemory(name="table", components=["x"], node_mb=3000.0)
+    return msgspec.structs.replace(with_memory(0.0)(t), shared_memory=[shared])
+
+
+def with_gpus(t: Topology) -> Topology:
+    components = [msgspec.structs.replace(c, resources={"gpu": 1.0}) for c in t.components]
+    return msgspec.structs.replace(t, components=components)
+
+
+def test_memory_that_a_topology_keeps_is_nobody_elses() -> None:
+    held = beside_what_stays(with_memory(1000.0), memory_mb=4096.0)["flights-1"]
+    assert (held.action, held.reason) == ("skip", Reason.INSUFFICIENT_RESOURCES)
+    assert (held.value, held.threshold) == (8000.0, 4096.0)
+    assert held.text.startswith("a would have 8000 of 4096 MB of memory taken")
+    assert beside_what_stays(with_memory(1000.0), memory_mb=8000.0)["flights-1"].reason is Reason.GAIN
+    assert beside_what_stays(with_memory(1000.0), memory_mb=0.0)["flights-1"].reason is Reason.GAIN, "no limit"
+
+
+def test_memory_that_components_share_and_other_resources_are_kept_too() -> None:
+    assert beside_what_stays(with_shared_memory, memory_mb=5000.0)["flights-1"].reason is Reason.INSUFFICIENT_RESOURCES
+    assert beside_what_stays(with_shared_memory, memory_mb=6000.0)["flights-1"].reason is Reason.GAIN
+    assert beside_what_stays(with_gpus, resources={"gpu": 7.0})["flights-1"].reason is Reason.INSUFFICIENT_RESOURCES
+    assert beside_what_stays(with_gpus, resources={"gpu": 8.0})["flights-1"].reason is Reason.GAIN
+
+
+def test_plan_that_brings_nothing_to_a_full_node_is_not_held() -> None:
+    """Node a is full since wordcount stays there; third comes to it, flights only keeps a worker there."""
+    keeps = topology({("b", 1): (1, 2), ("c", 1): (3,), ("a", 1): (4,)}, cpu_mhz=50.0)
+    stays = topology({("a", 2): (1, 3), ("a", 3): (2, 4)}, "third", cpu_mhz=150.0)
+    comes = topology({("b", 2): (1, 2), ("c", 2): (3, 4)}, "wordcount", cpu_mhz=150.0)
+    states = [subject(t) for t in (keeps, stays, comes)]
+    nodes = [msgspec.structs.replace(s, slots=[1, 2, 3, 4, 5]) for s in model_of().supervisors]
+    on = msgspec.structs.replace(model_of(keeps, stays, comes), supervisors=nodes)
+    slots: tuple[Slots, ...] = (
+        {("b", 1): (1, 3), ("c", 1): (2,), ("a", 1): (4,)},
+        {("c", 3): (1, 3), ("c", 4): (2, 4)},
+        {("a", 4): (1, 3), ("a", 5): (2, 4)},
+    )
+    plan = plan_of(*slots, names=("flights", "third", "wordcount"))
+    verdict = judge(on, {s.topology.id: s for s in states}, plan, Memory(), Criteria(ONE_HIT, NOW_MS, 10))
+    assert [d.reason for d in verdict.decisions.values()] == [
+        Reason.GAIN,
+        Reason.NO_BETTER_PLAN,
+        Reason.INSUFFICIENT_CPU,
+    ]
+
+
+def test_plan_that_brings_nothing_to_a_node_without_headroom_is_not_held() -> None:
+    states = [
+        subject(topology({("a", 1): (1, 2), ("b", 1): (3, 4)}, cpu_mhz=100.0)),
+        subject(topology({("b", 2): (1, 2), ("c", 2): (3, 4)}, "wordcount", cpu_mhz=100.0)),
+    ]
+    slots: tuple[Slots, Slots] = (PAIRED, {("a", 2): (1, 3), ("c", 2): (2, 4)})
+    verdict = judged(states, *slots, room_mhz={"a": 300.0})
+    assert [d.reason for d in verdict.decisions.values()] == [Reason.GAIN, Reason.HEADROOM]
