@@ -189,7 +189,8 @@ def resizing(
     own = next(t for t in model.topologies if t.id == running.id)
     model = msgspec.structs.replace(model, topologies=[own])
     limits = Limits(own, [x for x in model.exclusions if x.topology in (None, own.id)], seen.settings)
-    auxiliary = [c.id for c in own.components if c.auxiliary]
+    listed = {c.id for c in running.components}  # nobody knows what another one is
+    auxiliary = [c.id for c in own.components if c.auxiliary and c.id in listed]
     threads = threads_by_tasks({c: len(t) for c, t in tasks.items()}, allocation, auxiliary)
     mhz = {t.host: t.mhz for r in reader.read_loads([running.id])[0] for t in r.tasks if t.mhz}
     free, without_slots = _free(model, limits.barred(model), seen, running, mhz)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from itertools import pairwise
+from typing import Literal
 
 import msgspec
 import pytest
@@ -165,10 +166,12 @@ def test_an_executor_without_a_size_goes_where_the_least_is() -> None:
     assert (1, 1) in acker.executors  # beside the source, which needs nothing
 
 
-def test_a_component_that_the_file_does_not_have_is_refused() -> None:
+@pytest.mark.parametrize("kind", ["bolt", None])
+def test_a_component_that_the_file_does_not_have_is_refused(kind: Literal["bolt"] | None) -> None:
+    """Also one that the snapshot does not list (None)."""
     world = World()
     more = ExecutorPart(start=9, end=9, component="db", supervisor="a", port=6700)
-    listed = [*world.snapshot.components, ComponentPart(id="db", kind="bolt")]
+    listed = [*world.snapshot.components, *([ComponentPart(id="db", kind=kind)] if kind else [])]
     executors = [*world.snapshot.executors, more]
     world.put(PATHS.topology(world.id), msgspec.structs.replace(world.snapshot, components=listed, executors=executors))
     with pytest.raises(RefusedError, match="the file has no component db"):
@@ -257,7 +260,7 @@ def test_an_executor_without_a_size_that_may_run_nowhere_is_refused() -> None:
 
 def test_sites_hold() -> None:
     world = World()
-    listed = [ComponentPart(id="source", kind="spout"), ComponentPart(id="pi", kind="bolt", config={"site": "east"})]
+    listed = [*world.snapshot.components, ComponentPart(id="pi", kind="bolt", config={"site": "east"})]
     world.put(PATHS.topology(world.id), msgspec.structs.replace(world.snapshot, components=listed))
     (node,) = world.zookeeper.read([PATHS.cluster])
     assert node is not None
