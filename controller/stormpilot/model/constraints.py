@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 import msgspec
 
 from stormpilot.messages.settings import ExcludeSetting, PinSetting
+from stormpilot.model.subset import with_room_for
 from stormpilot.model.values import Exclusion, Executor, Model, Topology
 
 
@@ -80,14 +81,18 @@ def misplaced(model: Model) -> dict[str, list[int]]:
 
 
 def rest_stands_still(model: Model, leaving: Mapping[str, Collection[int]]) -> Model:
-    """The model in which only the workers that hold one of `leaving` (start tasks, by topology id) may change."""
-    topologies = []
+    """The model in which only the workers that hold one of `leaving` (start tasks, by topology id) may change.
+
+    A node that is over its limits has room for what stays there, and for nobody else.
+    """
+    topologies, stays = [], {}
     for t in model.topologies:
         go = set(leaving.get(t.id, ()))
         moving = {(a.supervisor, a.port) for a in t.assignment if a.start in go}
         rest = {(a.supervisor, a.port) for a in t.assignment} - moving
+        stays[t.id] = {a.start for a in t.assignment if (a.supervisor, a.port) in rest}
         topologies.append(msgspec.structs.replace(t, fixed_workers=sorted(rest)))
-    return msgspec.structs.replace(model, topologies=topologies)
+    return msgspec.structs.replace(with_room_for(model, stays), topologies=topologies)
 
 
 def rest_keeps_its_nodes(model: Model, leaving: Mapping[str, Collection[int]]) -> Model:
@@ -95,9 +100,10 @@ def rest_keeps_its_nodes(model: Model, leaving: Mapping[str, Collection[int]]) -
 
     For when `rest_stands_still` leaves too little room: who leaves may come to workers that run, which restarts these.
     """
-    topologies = []
+    topologies, stays = [], {}
     for t in model.topologies:
-        stays = {a.start: a.supervisor for a in t.assignment if a.start not in leaving.get(t.id, ())}
-        executors = [msgspec.structs.replace(e, pin=stays.get(e.start, e.pin)) for e in t.executors]
+        nodes = {a.start: a.supervisor for a in t.assignment if a.start not in leaving.get(t.id, ())}
+        executors = [msgspec.structs.replace(e, pin=nodes.get(e.start, e.pin)) for e in t.executors]
         topologies.append(msgspec.structs.replace(t, executors=executors))
-    return msgspec.structs.replace(model, topologies=topologies)
+        stays[t.id] = nodes.keys()
+    return msgspec.structs.replace(with_room_for(model, stays), topologies=topologies)

@@ -209,16 +209,39 @@ def as_it_runs(topology: Topology) -> TopologyPlan:
     )
 
 
+def with_room_for(model: Model, stays: Mapping[str, Collection[int]]) -> Model:
+    """The model in which nodes have at least what these executors (start tasks, by topology id) use of them now.
+
+    Where that is more than such a node may have, nobody has to leave it, but nobody can come.
+    """
+    used: defaultdict[str, _Held] = defaultdict(_Held)
+    for t in model.topologies:
+        keeps = stays.get(t.id, ())
+        _add_up(msgspec.structs.replace(t, assignment=[a for a in t.assignment if a.start in keeps]), used)
+
+    def with_room(s: Supervisor) -> Supervisor:
+        held = used[s.id]
+        more = {name: n for name, n in held.resources.items() if n > s.resources.get(name, 0.0)}
+        return msgspec.structs.replace(
+            s,
+            cpu_limit_mhz=held.cpu_mhz if held.cpu_mhz > s.limit_mhz else s.cpu_limit_mhz,
+            memory_mb=max(s.memory_mb, held.memory_mb) if s.memory_mb else 0.0,
+            resources={**s.resources, **more} if more else s.resources,
+        )
+
+    return msgspec.structs.replace(model, supervisors=[with_room(s) if s.id in used else s for s in model.supervisors])
+
+
 def with_survivors_fixed(model: Model) -> Model:
     """The model in which topologies that lost a part of their executors keep every worker that still runs.
 
-    The same object when there is none: nobody lost anything, or everything.
+    These have room on their nodes. The same object when there is none: nobody lost anything, or everything.
     """
-    lost = {t.id for t in model.topologies if 0 < len(t.assignment) < len(t.executors)}
+    lost = {t.id: {a.start for a in t.assignment} for t in model.topologies if 0 < len(t.assignment) < len(t.executors)}
     if not lost:
         return model
     return msgspec.structs.replace(
-        model,
+        with_room_for(model, lost),
         topologies=[
             t
             if t.id not in lost

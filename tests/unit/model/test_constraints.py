@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from msgspec.structs import replace
 
 from doubles.models import PAIRED, SPREAD, model, topology
@@ -103,3 +104,23 @@ def test_where_the_rest_cannot_stand_still_it_keeps_its_nodes() -> None:
     node = {start: w.supervisor for w in plan.topologies[0].workers for start, _ in w.executors}
     assert (node[3], node[4]) == ("b", "b")
     assert sorted((node[1], node[2])) == ["b", "c"]
+
+
+def over_its_limits(**of_b: float) -> Model:
+    """Host a is drained; b is over a limit by what runs there, in a worker of a topology with two on a."""
+    t = replace(topology({("a", 1): (1,), ("b", 1): (3, 4), ("a", 2): (2,)}), workers=3)
+    m, _ = constrained(model(t), {"host-a"}, (), ())
+    return replace(m, supervisors=[replace(s, **of_b) if s.id == "b" else s for s in m.supervisors])
+
+
+@pytest.mark.parametrize("of_b", [{"cpu_limit_mhz": 390.0}, {"memory_mb": 190.0}])
+def test_node_over_its_limits_neither_hinders_a_drain_elsewhere_nor_takes_anybody(of_b: dict[str, float]) -> None:
+    """200 MHz and 100 MB each; b has 3 and 4."""
+    m = over_its_limits(**of_b)
+    for standing in (rest_stands_still(m, misplaced(m)), rest_keeps_its_nodes(m, misplaced(m))):
+        plan = compute(standing, "best", {}, seed=1)
+        assert isinstance(plan, Plan), plan
+        assert violations(standing, plan) == []
+        workers = {(w.supervisor, w.port): w.executors for w in plan.topologies[0].workers}
+        assert sorted(e for (s, _), es in workers.items() if s == "b" for e in es) == [(3, 3), (4, 4)]
+        assert sorted(e for (s, _), es in workers.items() if s == "c" for e in es) == [(1, 1), (2, 2)]

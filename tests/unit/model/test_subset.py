@@ -72,6 +72,12 @@ def test_workers_that_run_are_fixed_in_a_topology_that_lost_others_and_free_in_o
     before = model(whole, torn)
     fixed = {t.name: t.fixed_workers for t in with_survivors_fixed(before).topologies}
     assert fixed == {"whole": [], "torn": sorted({(a.supervisor, a.port) for a in torn.assignment})}
+    narrow = msgspec.structs.replace(
+        before,
+        supervisors=[msgspec.structs.replace(s, cpu_limit_mhz=300.0, memory_mb=150.0) for s in before.supervisors],
+    )
+    room = {s.id: (s.limit_mhz, s.memory_mb) for s in with_survivors_fixed(narrow).supervisors}
+    assert room == {"a": (300.0, 150.0), "b": (400.0, 200.0), "c": (300.0, 150.0)}, "of torn alone, not of whole"
     lost_all = model(msgspec.structs.replace(torn, assignment=[]))
     assert with_survivors_fixed(lost_all) is lost_all
 
