@@ -11,7 +11,7 @@ class MemoryZooKeeper:
     """The calls that reading and publishing make; there are no sessions and no watches.
 
     `commits` are the transactions that were written; `before_commit` is called before each, to write in between.
-    `denied` are the znodes whose access lists do not let us read them.
+    `denied` are the znodes whose access lists do not let us read or write them.
     """
 
     def __init__(self, clock_ms: Callable[[], int]):
@@ -60,6 +60,7 @@ class MemoryZooKeeper:
 
     def commit(self, steps: Sequence[Step]) -> None:
         self.before_commit()
+        self._refuse_denied([s.path for s in steps if isinstance(s, Put | Delete)])
         before = dict(self._nodes)
         try:
             for step in steps:

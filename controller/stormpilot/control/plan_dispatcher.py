@@ -28,7 +28,10 @@ from stormpilot.observe.observer import Observation
 from stormpilot.publish.message import PlanSet, history_entry, plan_message
 from stormpilot.publish.publisher import Publisher
 from stormpilot.rollout.feasibility import RolloutSteps
-from stormpilot.zookeeper.client import ConflictError, Delete, Step
+from stormpilot.zookeeper.client import ConflictError, Delete, DeniedError, Step
+
+NOT_OURS = (ConflictError, DeniedError)
+"""Errors of a znode that somebody else wrote or locked: they cost the plans of one plan set."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +75,7 @@ class PlanDispatcher:
         versions = {t: p.version for t, p in situation.snapshot.plans.items()}
         try:
             self.publisher.publish([*entries.values()], versions, [*moves.values()], also)
-        except ConflictError as e:
+        except NOT_OURS as e:
             return _not_written(ids, e, outcome)
         return replace(outcome, plans={**outcome.plans, **entries}, moves={**outcome.moves, **moves})
 
@@ -84,7 +87,7 @@ class PlanDispatcher:
         try:
             closing = self.rollout_runner.closing(t, entry.plan.plan_id, situation.observation)
             self.publisher.write([*gone, *self._records(entry, verdict, situation), *closing])
-        except ConflictError as e:
+        except NOT_OURS as e:
             return _not_written([t], e, outcome)
         return outcome
 
@@ -92,7 +95,7 @@ class PlanDispatcher:
         entries = self._entries(ids, verdict, situation, outcome.decisions, proposal=True)
         try:
             self.publisher.advise([*entries.values()])
-        except ConflictError as e:
+        except NOT_OURS as e:
             return _not_written(ids, e, outcome)
         return outcome
 
@@ -136,7 +139,7 @@ class PlanDispatcher:
         try:
             steps = self.rollout_runner.begin(entry, way.steps, topology, decision.promise, window_s, observation)
             self.publisher.write([*steps, *self._records(entry, verdict, situation)])
-        except ConflictError as e:
+        except NOT_OURS as e:
             return _not_written([t], e, outcome)
         return replace(outcome, plans={**outcome.plans, t: entry})
 
@@ -182,8 +185,8 @@ def _decided(decision: Decision, outcome: Outcome) -> Outcome:
     return replace(outcome, decisions={**outcome.decisions, decision.topology_id: decision})
 
 
-def _not_written(ids: Sequence[str], conflict: ConflictError, outcome: Outcome) -> Outcome:
-    skipped = {t: skip(t, Reason.NOT_PUBLISHED, str(conflict)) for t in ids}
+def _not_written(ids: Sequence[str], why: ConflictError | DeniedError, outcome: Outcome) -> Outcome:
+    skipped = {t: skip(t, Reason.NOT_PUBLISHED, str(why)) for t in ids}
     return replace(outcome, decisions={**outcome.decisions, **skipped})
 
 

@@ -12,7 +12,7 @@ from stormpilot.messages.core import EffectPart, HistoryEntry, decode, encode
 from stormpilot.messages.moves import MoveState
 from stormpilot.messages.signing import signed
 from stormpilot.publish.epoch import Epoch
-from stormpilot.zookeeper.client import Append, ConflictError, Put, Step, ZooKeeper
+from stormpilot.zookeeper.client import Append, ConflictError, DeniedError, Put, Step, ZooKeeper
 from stormpilot.zookeeper.paths import Paths
 
 KEPT_PLANS = 20
@@ -64,6 +64,8 @@ class Publisher:
             Another controller raised the epoch: nothing (more) was written.
         ConflictError
             Somebody else changed a plan after it was read.
+        DeniedError
+            The access list of a znode of these topologies does not let us.
         """
         p = self.paths
         beside = {m.topology_id: m for m in moves}
@@ -79,7 +81,8 @@ class Publisher:
             ]
         )
         numbers = self._zookeeper.children([p.plan_history(e.plan.topology_id) for e in entries])
-        followed = dict(zip(beside, self._zookeeper.read([p.moves(t) for t in beside]), strict=True))
+        moves_read = self._zookeeper.read([p.moves(t) for t in beside], keep_denied=True)
+        followed = dict(zip(beside, moves_read, strict=True))
         batch: list[Step] = []
         size = 0
         for entry, kept in zip(entries, numbers, strict=True):
@@ -110,7 +113,7 @@ class Publisher:
     def proposal(self, topology_id: str) -> tuple[HistoryEntry | None, int | None]:
         """The proposal of a topology (None where there is none, or it cannot be read) and the version of its znode."""
         path = self.paths.proposal(topology_id)
-        (node,) = self._zookeeper.read([path])
+        (node,) = self._zookeeper.read([path], keep_denied=True)
         if node is None:
             return None, None
         try:
@@ -137,10 +140,13 @@ class Publisher:
 
     def judge(self, topology_id: str, plan_id: str, effect: EffectPart) -> None:
         """Write into the history what a plan won; nothing where its entry is gone or cannot be read."""
-        (names,) = self._zookeeper.children([self.paths.plan_history(topology_id)])
+        try:
+            (names,) = self._zookeeper.children([self.paths.plan_history(topology_id)])
+        except DeniedError:
+            return
         for name in sorted(names, reverse=True):
             path = self.paths.plan_history(topology_id, name)
-            (node,) = self._zookeeper.read([path])
+            (node,) = self._zookeeper.read([path], keep_denied=True)
             try:
                 entry = None if node is None else decode(node.data, HistoryEntry, path)
             except UsageError:

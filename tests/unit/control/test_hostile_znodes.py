@@ -9,7 +9,7 @@ import pytest
 
 from doubles.hostile import bombs
 from doubles.world import World
-from fuzzing import BETTER, GOOD, OTHER, controller, of_topology, steered_controller
+from fuzzing import BETTER, ELSEWHERE, GOOD, OTHER, controller, of_topology, steered_controller
 from stormpilot.messages.core import encode
 from stormpilot.messages.routes import ComponentRoute, Routes
 from stormpilot.observe import listing
@@ -109,6 +109,20 @@ def test_a_name_in_a_history_that_only_looks_like_a_number_stops_no_plan() -> No
     for t in (good, other):
         world.zookeeper.put(world.paths.plan_history(t, "\u00b2"), b"")
         world.zookeeper.put(world.paths.plan_history(t, "9" * 5000), b"")
+    world.wanted = {good: BETTER}
+    world.tell(60)
+    assert world.slots(good) == BETTER
+
+
+@pytest.mark.parametrize("kind", ["plan_history", "proposal", "moves"])
+def test_a_znode_that_denies_us_costs_the_plans_of_its_topology_alone(kind: str) -> None:
+    world, good, other = two_topologies()
+    world.tell(20)
+    path = getattr(world.paths, kind)(other)
+    world.zookeeper.put(path, b"")
+    world.zookeeper.denied.add(path)
+    world.wanted = {other: ELSEWHERE}
+    world.tell(30)
     world.wanted = {good: BETTER}
     world.tell(60)
     assert world.slots(good) == BETTER
