@@ -286,7 +286,7 @@ def files_by_table(directory: Path) -> dict[str, int]:
 
 def test_every_table_is_merged_however_many_topologies_there_are(tmp_path: Path) -> None:
     """A call merges all that there is, unless its time is used."""
-    topologies, house = 30, retention.Housekeeping(place_of(tmp_path))
+    topologies, house = 8, retention.Housekeeping(place_of(tmp_path))
     for i in range(3):
         fill(tmp_path, T0_MS + i, topologies)
     assert house.merge(T0_MS + HOUR_MS, lambda: False) == topologies * len(TABLES)
