@@ -5,61 +5,22 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import com.google.gson.JsonObject;
-import io.stormpilot.TestZookeeper;
-import io.stormpilot.scheduler.message.Limits;
-import io.stormpilot.scheduler.message.Payload;
 import java.util.List;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import org.apache.storm.shade.org.apache.curator.framework.CuratorFramework;
 import org.apache.storm.shade.org.apache.zookeeper.KeeperException;
-import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 
 /** Writes of a Nimbus that leads, that no longer leads, and that leads again. */
-class FencingTest {
+class FencingTest extends OutboxFixture {
 
   private static final String FIRST = "/storm/leader-lock/latch-0000000001";
   private static final String SECOND = "/storm/leader-lock/latch-0000000002";
 
-  private TestZookeeper zookeeper;
-  private CuratorFramework zk;
-  private ZnodeStore store;
-  private Outbox outbox;
-
-  @BeforeEach
-  void start() throws Exception {
-    zookeeper = new TestZookeeper();
-    zk = zookeeper.patientClient();
-    store = new ZnodeStore(zk);
-    outbox = new Outbox(store, 600_000);
-    outbox.start();
-    outbox.leading();
-  }
-
-  @AfterEach
-  void stop() throws Exception {
-    outbox.close();
-    zk.close();
-    zookeeper.close();
-  }
-
-  private static JsonObject message(int n) {
-    JsonObject message = new JsonObject();
-    message.addProperty("schema", 1);
-    message.addProperty("n", n);
-    return message;
-  }
-
-  private Integer read(String path) throws Exception {
-    byte[] data = store.read(path);
-    return data == null ? null : Payload.decode(data, Limits.STATUS).get("n").getAsInt();
-  }
-
-  private void offer(String path, int n) {
-    outbox.offer(path, s -> s.write(path, message(n)));
+  @Override
+  CuratorFramework client() {
+    return zookeeper.patientClient();
   }
 
   /** Holds up the outbox until it is told to go on. */

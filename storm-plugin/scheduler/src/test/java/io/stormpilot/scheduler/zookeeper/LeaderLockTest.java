@@ -5,10 +5,8 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.stormpilot.Contract;
-import io.stormpilot.TestZookeeper;
 import io.stormpilot.scheduler.zookeeper.LeaderLock.Leader;
 import java.nio.charset.StandardCharsets;
-import java.time.Duration;
 import java.util.List;
 import java.util.Set;
 import java.util.concurrent.TimeUnit;
@@ -18,42 +16,22 @@ import org.apache.storm.shade.org.apache.curator.framework.recipes.leader.Leader
 import org.apache.storm.shade.org.apache.zookeeper.ZooDefs.Perms;
 import org.apache.storm.shade.org.apache.zookeeper.data.ACL;
 import org.apache.storm.shade.org.apache.zookeeper.data.Id;
-import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 
 /** Which Nimbus leads, as the watch of one of them sees it in a real ZooKeeper. */
-class LeaderLockTest {
+class LeaderLockTest extends WatchFixture {
 
-  private static final Duration SOON = Duration.ofSeconds(300);
-  private static final Paths PATHS = new Paths("/stormpilot");
   private static final String LOCK = "/storm/leader-lock";
   private static final String FIRST = LOCK + "/_c_f-latch-0000000009";
   private static final String SECOND = LOCK + "/_c_a-latch-0000000010";
   private static final String THIRD = LOCK + "/_c_c-latch-0000000011";
 
-  private TestZookeeper zookeeper;
-  private CuratorFramework other;
-  private CuratorFramework zk;
-  private PlanWatch watch;
   private String ours;
 
   @BeforeEach
-  void start() throws Exception {
-    zookeeper = new TestZookeeper();
-    other = zookeeper.patientClient();
-    zk = zookeeper.client();
+  void standInTheElection() {
     ours = NimbusInfo.fromConf(zookeeper.conf()).toHostPortString();
-    watch = new PlanWatch(zk, PATHS, new LeaderLock(zookeeper.conf()));
-    watch.start();
-  }
-
-  @AfterEach
-  void stop() throws Exception {
-    watch.close();
-    zk.close();
-    other.close();
-    zookeeper.close();
   }
 
   private void stand(String node, String address) throws Exception {

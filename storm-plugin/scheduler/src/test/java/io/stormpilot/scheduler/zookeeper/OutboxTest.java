@@ -30,53 +30,13 @@ import org.apache.storm.scheduler.ExecutorDetails;
 import org.apache.storm.shade.org.apache.curator.framework.CuratorFramework;
 import org.apache.storm.shade.org.apache.zookeeper.KeeperException;
 import org.apache.storm.shade.org.apache.zookeeper.ZooDefs;
-import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 
 /** Writing to a real ZooKeeper in the background, also when that goes away. */
-class OutboxTest {
+class OutboxTest extends OutboxFixture {
 
   private static final Duration SOON = Duration.ofSeconds(300);
   private static final Paths PATHS = new Paths("/stormpilot");
-
-  private TestZookeeper zookeeper;
-  private CuratorFramework zk;
-  private ZnodeStore store;
-  private Outbox outbox;
-
-  @BeforeEach
-  void start() throws Exception {
-    zookeeper = new TestZookeeper();
-    zk = zookeeper.client();
-    store = new ZnodeStore(zk);
-    outbox = new Outbox(store, 600_000);
-    outbox.start();
-    outbox.leading();
-  }
-
-  @AfterEach
-  void stop() throws Exception {
-    outbox.close();
-    zk.close();
-    zookeeper.close();
-  }
-
-  private static JsonObject message(int n) {
-    JsonObject message = new JsonObject();
-    message.addProperty("schema", 1);
-    message.addProperty("n", n);
-    return message;
-  }
-
-  private Integer read(String path) throws Exception {
-    byte[] data = store.read(path);
-    return data == null ? null : Payload.decode(data, Limits.SNAPSHOT).get("n").getAsInt();
-  }
-
-  private void offer(String path, int n) {
-    outbox.offer(path, s -> s.write(path, message(n)));
-  }
 
   @Test
   void theNewestJobForAPathTakesThePlaceOfTheOlder() throws Exception {

@@ -12,7 +12,6 @@ import io.stormpilot.scheduler.message.Reason;
 import io.stormpilot.scheduler.message.State;
 import io.stormpilot.scheduler.state.View;
 import java.nio.charset.StandardCharsets;
-import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Set;
@@ -23,40 +22,14 @@ import org.apache.storm.shade.org.apache.zookeeper.KeeperException.NodeExistsExc
 import org.apache.storm.shade.org.apache.zookeeper.ZooDefs;
 import org.apache.storm.shade.org.apache.zookeeper.data.ACL;
 import org.apache.storm.shade.org.apache.zookeeper.data.Id;
-import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 
 /** The view of a real ZooKeeper, also when that goes away. */
-class PlanWatchTest {
+class PlanWatchTest extends WatchFixture {
 
-  private static final Duration SOON = Duration.ofSeconds(300);
   private static final String ID = "flights-1-1763690000";
   private static final int JUTE_BYTES = 0xFFFFF;
   private static final int BATCH = 1_000;
-  private static final Paths PATHS = new Paths("/stormpilot");
-
-  private TestZookeeper zookeeper;
-  private CuratorFramework other;
-  private CuratorFramework zk;
-  private PlanWatch watch;
-
-  @BeforeEach
-  void start() throws Exception {
-    zookeeper = new TestZookeeper();
-    other = zookeeper.patientClient();
-    zk = zookeeper.client();
-    watch = new PlanWatch(zk, PATHS, new LeaderLock(zookeeper.conf()));
-    watch.start();
-  }
-
-  @AfterEach
-  void stop() throws Exception {
-    watch.close();
-    zk.close();
-    other.close();
-    zookeeper.close();
-  }
 
   private void put(String path, byte[] data) throws Exception {
     other.create().orSetData().creatingParentsIfNeeded().forPath(path, data);
