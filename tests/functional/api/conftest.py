@@ -29,6 +29,7 @@ from stormpilot.observe.observer import Observation
 from stormpilot.observe.reader import Reader
 from stormpilot.zookeeper.paths import Paths
 
+API = "/api/v1"
 ID = "flights-1-1763690000"
 NOW_MS = T0_MS + 100_000
 NAME = "n1:7"
@@ -136,6 +137,19 @@ class Api:
         """What ZooKeeper holds there."""
         (node,) = self.zookeeper.read([path])
         return None if node is None else msgspec.json.decode(node.data)
+
+
+def read(api: Api, path: str, role: str = "viewer") -> Any:
+    with api.client(role) as client:
+        answer = client.get(path)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+
+def send(api: Api, verb: str, **body: Any) -> tuple[int, dict[str, Any]]:
+    with api.client("operator") as client:
+        answer = client.post(f"{API}/{verb}", json=body)
+        return answer.status_code, answer.json()
 
 
 @pytest.fixture

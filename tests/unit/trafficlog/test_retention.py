@@ -13,6 +13,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from doubles.snapshots import T0_MS
+from doubles.traffic_log_rows import edge, files, rates
 from stormpilot.trafficlog import retention
 from stormpilot.trafficlog.place import LogPlace, place_of
 from stormpilot.trafficlog.schema import TABLES, VERSION, version_of
@@ -22,31 +23,10 @@ HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
 
 
-def edge(at_ms: int = T0_MS, rate: float = 1.0) -> dict[str, Any]:
-    return {
-        "window_from": at_ms - 60_000,
-        "window_to": at_ms,
-        "topology_id": "flights-1",
-        "topology_name": "flights",
-        "from_executor": 1,
-        "to_executor": 2,
-        "stream": "default",
-        "rate_tps": rate,
-    }
-
-
 def write(directory: Path, at_ms: int, rate: float = 1.0, rows: int = 1, writer: str = "w") -> None:
     log = TrafficLog(directory, writer)
     log.add("edges", [edge(at_ms, rate)] * rows, "flights-1")
     log.flush(at_ms)
-
-
-def files(directory: Path) -> list[str]:
-    return sorted(p.name for p in directory.rglob("*") if p.is_file())
-
-
-def rates(directory: Path) -> list[float]:
-    return sorted(pq.read_table(directory / "edges").column("rate_tps").to_pylist())
 
 
 def merge_one(place: LogPlace, now_ms: int) -> bool:

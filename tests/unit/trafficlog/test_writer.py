@@ -6,38 +6,17 @@ import datetime as dt
 import errno
 import os
 from pathlib import Path
-from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 from structlog.testing import capture_logs
 
 from doubles.snapshots import T0_MS
+from doubles.traffic_log_rows import edge, files, rates
 from stormpilot.errors import UsageError
 from stormpilot.trafficlog.place import place_of
 from stormpilot.trafficlog.schema import TABLES
 from stormpilot.trafficlog.writer import TrafficLog
-
-
-def edge(at_ms: int = T0_MS, rate: float = 1.0) -> dict[str, Any]:
-    return {
-        "window_from": at_ms - 60_000,
-        "window_to": at_ms,
-        "topology_id": "flights-1",
-        "topology_name": "flights",
-        "from_executor": 1,
-        "to_executor": 2,
-        "stream": "default",
-        "rate_tps": rate,
-    }
-
-
-def files(directory: Path) -> list[str]:
-    return sorted(p.name for p in directory.rglob("*") if p.is_file())
-
-
-def rates(directory: Path) -> list[float]:
-    return sorted(pq.read_table(directory / "edges").column("rate_tps").to_pylist())
 
 
 def test_rows_go_to_a_partition_by_day_and_topology_and_are_read_back(tmp_path: Path) -> None:
