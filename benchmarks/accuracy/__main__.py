@@ -30,6 +30,7 @@ from stormpilot.local.build import hook_jar
 from stormpilot.local.cluster import LocalCluster
 from stormpilot.local.spec import PATIENT, ClusterSpec, NodeSpec
 from stormpilot.model.values import Model, Plan
+from stormpilot.observe.cpu_law import NOISE_RATIO
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 BENCH = REPOSITORY / "build" / "bench" / "accuracy"
@@ -156,7 +157,8 @@ def page(found: list[table.Row], result: dict[str, Any]) -> list[str]:
         "",
         table.sentence(found)
         + f". The goal was {table.GOAL_MEDIAN:.0%} and {table.GOAL_P95:.0%}. The constants in use "
-        "come from a run before this one.",
+        f"come from a run before this one; how much a window is taken to vary by itself ({NOISE_RATIO:.0%}) was chosen "
+        "on the windows of the run of 27 November 2026.",
         "",
         _disturbed(result["disturbed"]),
         "",

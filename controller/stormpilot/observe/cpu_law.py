@@ -4,8 +4,9 @@ A window of a worker gives one equation (`worker_cpu.py`): the CPU of its JVM is
 asleep and awake, of what wakes it to send and to receive, of tuples by how far they go, and of the own work of its
 components. Placements differ from one
 another in these, so moves tell them apart (before and after). Ridge regression: the unknowns are drawn to constants
-that were measured once (docs/results/accuracy.md), the more, the less the windows of this topology tell of them. Kept
-are sums over the windows (some hundred numbers), of which older ones count less.
+that were measured once (docs/results/accuracy.md), the more, the less the windows of this topology tell of them. A
+tuple never costs less the further it goes; where many are sent at once each costs less, at all distances in the same
+measure. Kept are sums over the windows (some hundred numbers), of which older ones count less.
 """
 
 from __future__ import annotations
@@ -50,8 +51,12 @@ CONSTANTS = {
 """As `make bench-accuracy` measured them (docs/results/accuracy.md), with a spread for other machines."""
 OWN = Constant(10e-6, 60e-6)
 """Work of a component in the JVM per received tuple (a spout: emitted)."""
-NOISE_RATIO, NOISE_CORES = 0.05, 0.004
-"""Of the CPU of a worker in a window: how much it varies by itself."""
+DISTANCES = ("in_worker", "in_node", "far")
+"""Unknowns that are costs of a tuple, each the one before and something more."""
+SCALES = 2.0 ** (-np.arange(9) / 2)
+"""Of the constants of `DISTANCES`: the one that explains the windows best is taken."""
+NOISE_RATIO, NOISE_CORES = 0.12, 0.004
+"""Of the CPU of a worker in a window: how much it varies by itself, and with the speed of its machine."""
 MOST_ROWS = 400
 """Workers' windows that count in full; with more of them the older ones fade."""
 
@@ -100,18 +105,29 @@ class Evidence:
         names = tuple(sorted({*self.names, *CONSTANTS}))
         at = {n: i for i, n in enumerate(names)}
         old = np.array([at[n] for n in self.names], dtype=np.int64)
-        prior = [CONSTANTS.get(n, OWN) for n in names]
-        gram = np.diag([1.0 / c.spread**2 for c in prior])
-        moment = np.array([c.value / c.spread**2 for c in prior])
+        gram, moment = np.zeros((len(names), len(names))), np.zeros(len(names))
         if len(old):
-            gram[np.ix_(old, old)] += self.gram
-            moment[old] += self.moment
-        found = _not_below_zero(gram, moment)
-        error = None
-        if self.rows:
-            own = found[old]
-            left = self.squares - 2 * float(own @ self.moment) + float(own @ self.gram @ own)
-            error = NOISE_RATIO * float(np.sqrt(max(left, 0.0) / self.rows))
+            gram[np.ix_(old, old)], moment[old] = self.gram, self.moment
+        tuples = [at[n] for n in DISTANCES]
+        adds = np.eye(len(names))  # what is more than at the distance before, to costs
+        adds[np.ix_(tuples, tuples)] = np.tril(np.ones((len(tuples), len(tuples))))
+        gram, moment = adds.T @ gram @ adds, adds.T @ moment
+        value = np.array([CONSTANTS.get(n, OWN).value for n in names])
+        spread = np.array([CONSTANTS.get(n, OWN).spread for n in names])
+        value[tuples] = np.diff(value[tuples], prepend=0.0)
+        spread[tuples] = np.sqrt(np.diff(spread[tuples] ** 2, prepend=0.0))
+        tried = []
+        for scale in SCALES:
+            factor = np.ones(len(names))
+            factor[tuples] = scale
+            drawn, toward = (factor * spread) ** -2, factor * value
+            x = np.linalg.solve(gram + np.diag(drawn), moment + drawn * toward)
+            missed = float(x @ gram @ x - 2 * x @ moment) + float((drawn * (x - toward) ** 2).sum())
+            tried.append((missed, drawn, toward))
+        _, drawn, toward = min(tried, key=lambda t: round(t[0], 6))  # where nothing tells, the first
+        x = _not_below_zero(gram + np.diag(drawn), moment + drawn * toward)
+        left, found = self.squares - 2 * float(x @ moment) + float(x @ gram @ x), adds @ x
+        error = NOISE_RATIO * float(np.sqrt(max(left, 0.0) / self.rows)) if self.rows else None
         return dict(zip(names, found.tolist(), strict=True)), error
 
 

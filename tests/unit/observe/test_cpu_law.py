@@ -43,13 +43,33 @@ def test_windows_of_many_placements_tell_what_a_worker_and_a_distance_cost() -> 
     assert found["far"] - found["in_worker"] == pytest.approx(TRUE["far"] - TRUE["in_worker"], rel=0.2)
     assert found["worker"] == pytest.approx(TRUE["worker"], rel=0.3)
     assert error is not None
-    assert error < 0.03
+    assert error < 0.05
 
 
 def test_what_no_window_tells_of_stays_at_its_constant() -> None:
     found, _ = Evidence().plus([Row({"worker": 1.0, "asleep": 2.0}, 0.09)] * 50).solved
     assert found["far"] == CONSTANTS["far"].value
     assert found["worker"] + 2 * found["asleep"] == pytest.approx(0.09, rel=0.05)
+
+
+def test_tuples_that_are_sent_many_at_once_cost_less_near_too() -> None:
+    """Only far ones were seen, at a tenth of the constant: near ones used to cost more, and merging seemed dear."""
+    rows = [
+        Row({"worker": 1.0, "asleep": 4.0, "far": tps, "own:bolt": tps}, 0.06 + tps * 12e-6) for tps in (8e3, 9e3, 1e4)
+    ]
+    found, _ = Evidence().plus(rows * 5).solved
+    assert found["in_worker"] < found["in_node"] < found["far"] < 15e-6
+    assert found["in_worker"] < 0.5 * found["far"]
+
+
+def test_no_tuple_costs_less_the_further_it_goes() -> None:
+    rng = np.random.default_rng(4)
+    rows = []
+    for _ in range(60):
+        near, far = float(rng.uniform(0, 500)), float(rng.uniform(0, 500))
+        rows.append(Row({"worker": 1.0, "in_worker": near, "far": far}, 0.05 + near * 90e-6 + far * 40e-6))
+    found, _ = Evidence().plus(rows).solved
+    assert found["in_worker"] <= found["in_node"] <= found["far"]
 
 
 def test_no_unknown_is_below_zero() -> None:
