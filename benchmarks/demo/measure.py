@@ -27,6 +27,7 @@ from stormpilot.model.cost import metrics
 from stormpilot.model.readiness import Readiness
 from stormpilot.model.values import Model
 from stormpilot.observe.build import build
+from stormpilot.observe.cpu_learner import CpuLearner
 from stormpilot.observe.load import LoadHistory
 from stormpilot.observe.reader import Reader, StoreSnapshot
 from stormpilot.zookeeper.client import ZooKeeper
@@ -142,6 +143,7 @@ class Watcher:
         self._load = load
         self._ratio = cpu_limit_ratio
         self._history = LoadHistory(WINDOW_S)
+        self._learner = CpuLearner()
         self._spouts = SpoutCounts()
         self._lock = threading.Lock()
         self._stop = threading.Event()
@@ -186,7 +188,7 @@ class Watcher:
         return Progress.total(read_progress(self._zookeeper.client, self.topology_id))
 
     def window(self, seconds: float, on_second: Callable[[float], None]) -> Window:
-        """Measure for so many seconds; `on_second` hears how many are left."""
+        """Measure for so many seconds; `on_second` hears how many are left. Models from then on know what it tells."""
         from_ms, cpu_from = _now_ms(), _cpu_s_per_node(self.cluster)
         first = len(self.ticks)
         end = time.monotonic() + seconds
@@ -196,6 +198,11 @@ class Watcher:
         to_ms, cpu_to = _now_ms(), _cpu_s_per_node(self.cluster)
         model, _ = self._build(from_ms, seconds)
         snapshot = self._snapshot()
+        with self._lock:
+            rates = self._history.rates(self.topology_id, from_ms, to_ms)
+        t = self.topology_id
+        self._learner.take(model, {t: snapshot}, {t: rates}, {t: from_ms}, seconds, to_ms)
+        model, _ = self._build(from_ms, seconds)
         ticks = self.ticks[first:]
         latency: Counter[float] = Counter()
         for tick in ticks:
@@ -232,6 +239,7 @@ class Watcher:
             self._ratio,
             _now_ms(),
             {t: table.message for t, table in seen.tables.items() if table.message is not None},
+            evidence=self._learner.evidence,
         )
         return belief.model, belief.readiness[self.topology_id]
 

@@ -1,8 +1,9 @@
 """The fewest nodes that hold a given rate: under Storm's default scheduler, RAS with measured CPU, and ours.
 
 The reference chain at one rate on the isolated nodes. Under Storm's placement on all of them it is measured what it
-takes. Then everybody plans for one node alone, for two, and so on, as after an operator has taken the other supervisors
-away, until a placement holds the rate. Repetitions ask in turn forwards and backwards.
+takes. Then everybody plans for one node alone, for two, and so on, as after an operator has drained the others (for
+Storm's own schedulers, which know no drains: taken them away), until a placement holds the rate. Repetitions ask in
+turn forwards and backwards.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from benchmarks.headlines.contenders import BEST, DEFAULT, RAS, StormScheduler, 
 from benchmarks.headlines.phases import phase
 from stormpilot.errors import UnreachableError
 from stormpilot.local.cluster import LocalCluster
-from stormpilot.model.values import Model, Plan
+from stormpilot.model.values import Exclusion, Model, Plan
 
 FILE = "fewest.json"
 RATE_TPS = 3900.0
@@ -33,6 +34,8 @@ CARRIED = 0.99
 GROWTH = 1.5
 """A mean latency that rises by more from one window to the next grows: the queues do."""
 WINDOWS = 2
+LEARNED = 4
+"""Windows on all nodes, from which is learned what CPU follows from places, as a controller does all the time."""
 CONTENDERS = ("default", "ras", "best")
 MEASURED_S, TRIAL_S = 150.0, 90.0
 
@@ -45,7 +48,8 @@ def measure(cluster: LocalCluster, case: Case, repetitions: int, out: Path, cloc
     if file.exists():
         found = msgspec.json.decode(file.read_bytes())
     with runs.running(cluster, case, f"{case.name}-fewest") as job, closing(Placer(cluster)) as placer:
-        _, model = phase(job, case, saturated=False)
+        for _ in range(LEARNED):
+            _, model = phase(job, case, saturated=False)
         for repetition in range(1, repetitions + 1):
             for who in CONTENDERS if repetition % 2 else reversed(CONTENDERS):
                 while (nodes := following(found["trials"], who, repetition, runs.NODES)) is not None:
@@ -82,6 +86,12 @@ def fewest(found: dict[str, Any], who: str) -> list[int | None]:
     return answers
 
 
+def drained(model: Model, nodes: int) -> Model:
+    """The model with all other nodes drained."""
+    others = [Exclusion(supervisor=s.id, drained=True) for s in model.supervisors[nodes:]]
+    return msgspec.structs.replace(model, exclusions=[*model.exclusions, *others])
+
+
 def only(model: Model, nodes: int) -> Model:
     """The model without the other nodes, and nothing placed yet."""
     topologies = [msgspec.structs.replace(t, assignment=[], fixed_workers=[]) for t in model.topologies]
@@ -103,7 +113,7 @@ def _trial(
     job: Job, placer: Placer, case: Case, model: Model, who: str, nodes: int, folder: Path, say: runs.Say
 ) -> dict[str, Any]:
     """Whether a contender's placement on so many nodes holds the rate."""
-    answer = planned(only(model, nodes), who, folder)
+    answer = planned(model, nodes, who, folder)
     windows: list[dict[str, Any]] = []
     why = answer if isinstance(answer, str) else ""
     if isinstance(answer, Plan):
@@ -118,7 +128,7 @@ def _trial(
     return {"who": who, "nodes": nodes, "holds": not why, "why": why, "windows": windows, "load_average": load}
 
 
-def planned(model: Model, who: str, folder: Path) -> Plan | str:
-    """A contender's plan for a model, or why there is none."""
+def planned(model: Model, nodes: int, who: str, folder: Path) -> Plan | str:
+    """A contender's plan for the first nodes of a model, or why there is none."""
     storm: dict[str, StormScheduler] = {"default": DEFAULT, "ras": RAS}
-    return storms(model, storm[who], folder) if who in storm else ours(model, BEST)
+    return storms(only(model, nodes), storm[who], folder) if who in storm else ours(drained(model, nodes), BEST)

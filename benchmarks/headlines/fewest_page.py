@@ -43,11 +43,12 @@ def section(found: dict[str, Any]) -> list[str]:
         "## Fewest nodes that hold a rate",
         filled(
             f"The reference chain at {found['rate_tps']:,.0f} tuples/s and nothing else, on the first one, two, ... of "
-            f"the {found['nodes']} isolated nodes. Plans are made for these alone, as after an operator has taken the "
-            "other supervisors away, from what was measured on all: Storm's default and RAS (`ras-default`, measured "
-            f"CPU declared) by Storm's own classes, ours by `best`. A placement holds the rate if {fewest.WINDOWS} "
-            f"windows one after the other have {fewest.CARRIED:.0%} of it, no tuple fails, and the mean latency does "
-            f"not grow by more than {fewest.GROWTH - 1:.0%}; the first number of nodes that does ends the search."
+            f"the {found['nodes']} isolated nodes. Plans are made for these alone, as after an operator has drained "
+            "the others (for Storm's schedulers: taken them away), from what was measured on all: Storm's default and "
+            "RAS (`ras-default`, measured CPU declared) by Storm's own classes, ours by `best`. A placement holds the "
+            f"rate if {fewest.WINDOWS} windows one after the other have {fewest.CARRIED:.0%} of it, no tuple fails, "
+            f"and the mean latency does not grow by more than {fewest.GROWTH - 1:.0%}; the first number of nodes that "
+            "does ends the search."
         ),
         table(["repetition", "placement", "nodes", "least tuples/s", "mean ms by window", "holds", "load"], lines),
         *_why(found["trials"]),
@@ -73,10 +74,11 @@ def _why(trials: Sequence[dict[str, Any]]) -> list[str]:
     ]
     return [
         filled(
-            "`best` and RAS find no room where Storm's default, which asks nobody for CPU, holds the rate (its node "
-            f"{min(busiest):.0f}% to {max(busiest):.0f}% busy): both fill nodes with the CPU that executors were "
-            "measured to use, which on all nodes is mostly that of tuples between nodes. In one worker that part is "
-            "gone. The planner predicts it for a plan, but does not rely on it to fill a node with more than was "
-            "measured."
+            "`best` finds no room where Storm's default, which asks nobody for CPU, holds the rate (its node "
+            f"{min(busiest):.0f}% to {max(busiest):.0f}% busy). What executors were measured to use is on all nodes "
+            "mostly the CPU of tuples between them; in fewer workers a part of it is not needed, and `best` relies on "
+            "so much of that as was learned of the topology "
+            "([decision 18](../decisions/0018-cpu-by-places.md)). That all of it is gone in one worker, its threads "
+            "for sending too, nobody can have learned who saw four workers alone."
         )
     ]

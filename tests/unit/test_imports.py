@@ -40,7 +40,7 @@ PLANNER_LAYERS: tuple[tuple[str, ...], ...] = (
     ("admission", "registry", "repair", "explain"),
     ("methods",),
     ("flow",),
-    ("shared_memory", "wishes", "least_latency"),
+    ("shared_memory", "wishes", "saved_cpu", "least_latency"),
     ("__init__",),
 )
 

@@ -31,7 +31,8 @@ def hold_what_does_not_fit(
     """Hold plans that want room of topologies that stay as they are, one by one, until the rest fits.
 
     The plans of all topologies together fit; a plan that is held can take the room of another one. CPU must suffice
-    twice: for the measured load, with which a plan begins, and for the predicted load. Where too much of a supervisor
+    twice: for the load with which a plan begins, the measured one but for what its places save at once, and for the
+    predicted load. Where too much of a supervisor
     would be taken, plans are held that take more of it than their topology does now. `room_mhz` is the CPU of a
     supervisor that voluntary plans may fill, measured; none: all.
     """
@@ -60,8 +61,11 @@ class _Check:
     def __init__(self, model: Model, moving: Mapping[str, TopologyPlan], predictions: Mapping[str, Prediction]) -> None:
         self.topologies = {t.id: t for t in model.topologies}
         running = {t.id: {a.start: (a.supervisor, a.port) for a in t.assignment} for t in model.topologies}
-        self.stays = {t: _taken(self.topologies[t], slots, {}) for t, slots in running.items()}
-        self.comes = {t: _taken(self.topologies[t], _slots(plan), predictions[t].cpu_mhz) for t, plan in moving.items()}
+        self.stays = {t: _taken(self.topologies[t], slots, {}, {}) for t, slots in running.items()}
+        self.comes = {
+            t: _taken(self.topologies[t], _slots(plan), predictions[t].begin_mhz, predictions[t].cpu_mhz)
+            for t, plan in moving.items()
+        }
         self.kept = {slot: t for t, slots in running.items() if t not in moving for slot in slots.values()}
         self.now = _sum(self.stays.values())
         self.load = _sum(self.comes.get(t, taken) for t, taken in self.stays.items())
@@ -136,9 +140,12 @@ def _slots(plan: TopologyPlan) -> dict[int, tuple[str, int]]:
 
 
 def _taken(
-    topology: Topology, slots: Mapping[int, tuple[str, int]], cpu_mhz: Mapping[int, float]
+    topology: Topology,
+    slots: Mapping[int, tuple[str, int]],
+    begin_mhz: Mapping[int, float],
+    cpu_mhz: Mapping[int, float],
 ) -> defaultdict[tuple[str, str], float]:
-    """Amounts that a topology takes in these slots (by start task), with the predicted CPU of its executors."""
+    """Amounts that a topology takes in these slots (by start task), with the CPU of its executors first and then."""
     taken: defaultdict[tuple[str, str], float] = defaultdict(float)
     executors = {e.start: e for e in topology.executors}
     resources = {c.id: c.resources for c in topology.components}
@@ -146,7 +153,7 @@ def _taken(
         e = executors.get(start)
         if e is None:
             continue
-        taken[s, NOW] += e.cpu_mhz
+        taken[s, NOW] += begin_mhz.get(start, e.cpu_mhz)
         taken[s, THEN] += cpu_mhz.get(start, e.cpu_mhz)
         taken[s, MEMORY] += e.memory_mb
         for name, amount in resources.get(e.component, {}).items():

@@ -17,6 +17,7 @@ from stormpilot.decide.expectation import Expectation, Traffic, expectations
 from stormpilot.model.compiled import NOWHERE, compile_model
 from stormpilot.model.cost import inter_node_tps, moves
 from stormpilot.model.flow.model import depends_on_placement, flow_model
+from stormpilot.model.flow.places_cpu import learned, proved_mhz
 from stormpilot.model.load import node_load_mhz, planned_load_mhz
 from stormpilot.model.subset import isolated_by_id, plan_of
 from stormpilot.model.values import Model, Plan, TopologyPlan
@@ -28,7 +29,7 @@ class Prediction:
 
     `cpu_mhz` is the predicted CPU of each executor, by its first task. Only its sum over a node is meaningful: where
     the model splits the present traffic in another way than it was measured, the number of a single executor is off by
-    the difference, and may be below 0.
+    the difference, and may be below 0. `begin_mhz` is the CPU with which the plan begins, before shuffles follow it.
     """
 
     now_tps: float | None
@@ -36,6 +37,7 @@ class Prediction:
     total_tps: float
     moved: int
     cpu_mhz: Mapping[int, float]
+    begin_mhz: Mapping[int, float]
 
     @property
     def inter_node_tps(self) -> tuple[float | None, float]:
@@ -54,6 +56,9 @@ def predict(alone: Model, plan: Plan, traffic: Traffic) -> Prediction:
     now_tps = inter_node_tps(c, c.current) if whole else None
     new_tps = inter_node_tps(c, placement)
     cpu_mhz = {e.start: e.cpu_mhz for e in topology.executors}
+    begin_mhz = cpu_mhz
+    if learned(alone) and not (placement == NOWHERE).any():
+        begin_mhz = dict(zip(c.start.tolist(), proved_mhz(c, placement).tolist(), strict=True))
     if traffic == "flow" and depends_on_placement(alone):
         flow = flow_model(alone, c)
         then = flow.predict(placement)
@@ -63,7 +68,7 @@ def predict(alone: Model, plan: Plan, traffic: Traffic) -> Prediction:
             new_tps = max(now_tps + then.inter_node_tps - now.inter_node_tps, 0.0)
             changed = then.cpu_mhz - now.cpu_mhz
         cpu_mhz = {int(s): float(was + by) for s, was, by in zip(c.start, c.cpu_mhz, changed, strict=True)}
-    return Prediction(now_tps, new_tps, c.total_tps, len(moves(c, placement).moved), cpu_mhz)
+    return Prediction(now_tps, new_tps, c.total_tps, len(moves(c, placement).moved), cpu_mhz, begin_mhz)
 
 
 def with_cpu(model: Model, predictions: Mapping[str, Prediction]) -> Model:

@@ -7,8 +7,8 @@
 - `placement/`: placements in the making, how they become slots, what is minimised, what cannot be
 - `search/`: the local search on measured pairs; `flow/`: plans on what shuffles will really send
 - `least_latency.py`: plans between packed and spread out, judged by latency; objective `latency` of `best`
-- `shared_memory.py`, `wishes.py`: plans that leave room for the memory that components share, and that use favored
-  nodes first
+- `shared_memory.py`, `wishes.py`, `saved_cpu.py`: plans that leave room for the memory that components share, that use
+  favored nodes first, and that need the CPU that their places save
 - `budget.py`, `search/rounds.py`, `search/parallel.py`: how long `best` searches, in which runs, on how many cores;
   `search/focus.py`: one topology after the other;
   `search/warm.py`: compiled code is loaded before a clock counts
@@ -53,6 +53,7 @@ from stormpilot.planner.placement.problem import (
     LeftS,
 )
 from stormpilot.planner.registry import Planner, Value, params_of, run
+from stormpilot.planner.saved_cpu import with_saved_cpu
 from stormpilot.planner.search.warm import warmed
 from stormpilot.planner.shared_memory import with_shared_memory
 from stormpilot.planner.wishes import with_wishes
@@ -203,7 +204,11 @@ def compute(
             return compute(part, chosen, network, seed=seed, left_s=left_s, partial=partial, traffic=traffic)
 
         return with_least_latency(model, by_network, left_s, traffic=traffic, exact_workers=exact_workers)
-    answer = with_wishes(model, lambda tried, left_s: with_shared_memory(tried, plan_one, left_s), left_s)
+
+    def with_rules(whole: Model, left_s: LeftS) -> Plan | Infeasible:
+        return with_wishes(whole, lambda tried, left_s: with_shared_memory(tried, plan_one, left_s), left_s)
+
+    answer = with_saved_cpu(model, with_rules, left_s)
     if isinstance(answer, Plan) or answer.proved or (present := current_plan(model)) is None:
         return answer
     if violations(model, present):

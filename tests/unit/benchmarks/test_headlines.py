@@ -294,9 +294,10 @@ def test_fewest_nodes_are_a_headline_once_each_contender_has_an_answer() -> None
 def test_plans_for_fewer_nodes_know_no_others() -> None:
     t = topology("t", {"spout": 2, "bolt": 4}, streams=[("spout", "bolt")], workers=4)
     model = Model(supervisors=[supervisor(f"n{n}", 2) for n in range(4)], topologies=[t], traffic=[])
-    plan = ours(fewest.only(assigned(ours_on(model), model), 2), BEST)
-    assert isinstance(plan, Plan)
-    assert {w.supervisor for w in plan.topologies[0].workers} <= {"n0", "n1"}
+    for fewer in (fewest.only, fewest.drained):
+        plan = ours(fewer(assigned(ours_on(model), model), 2), BEST)
+        assert isinstance(plan, Plan)
+        assert {w.supervisor for w in plan.topologies[0].workers} <= {"n0", "n1"}
 
 
 def ours_on(model: Model) -> Plan:

@@ -61,7 +61,7 @@ def rounds(draw: st.DrawFn) -> tuple[Model, Plan, dict[str, Prediction]]:
         )
         worker = Worker(supervisor=f"n{then}", port=nodes[then].slots[t], executors=[(1, 1)])
         plans.append(TopologyPlan(id=name, workers=[worker]))
-        predictions[name] = Prediction(0.0, 0.0, 0.0, 1, {1: later_mhz})
+        predictions[name] = Prediction(0.0, 0.0, 0.0, 1, {1: later_mhz}, {})
     return Model(supervisors=nodes, topologies=topologies, traffic=[]), Plan(topologies=plans), predictions
 
 

@@ -209,7 +209,7 @@ def flow_model(model: Model, compiled: Compiled | None = None) -> FlowModel:
     flows, shuffled_tps = flows_of(compiled)
     if not has_law(compiled):
         return FlowModel(compiled, flows, shuffled_tps)
-    places = places_mhz(compiled, compiled.current, flows.received_tps, measured_sums(compiled))
+    places = places_mhz(compiled, compiled.current, flows.received_tps, measured_sums(compiled, compiled.current))
     work = compiled.cpu_mhz - places
     return FlowModel(compiled, flows, shuffled_tps, (*cpu_laws(flows, compiled, work), work))
 

@@ -1,6 +1,7 @@
 """CPU that follows from places: of every worker, of threads that stay awake, and of tuples by how far they go.
 
     parts = places_mhz(compiled, placement, received, sums)     # MHz, E
+    cpu = proved_mhz(compiled, placement)                       # MHz, E
 
 `sums` as in `Scratch.sums`. What is of a worker is shared out equally over its executors, what a tuple costs over its
 two ends: the sum over a node is what counts. Why so: docs/decisions/0018-cpu-by-places.md.
@@ -19,11 +20,15 @@ from stormpilot.model.flow.arrays import (
     NODE_RECEIVED,
     NODE_SENT,
 )
+from stormpilot.model.values import Model
 
 TRANSFER_S = 0.05
 """Of a worker that sends (gets) a tuple in so many seconds, the threads that send (receive) are awake about half of the
 time; at ten times as many they always are. Other wait strategies than those of executors hold for them.
 """
+SAVED_ERRORS, LEAST_ERROR = 2.0, 0.06
+"""Of CPU that a law promises to save, so many times its error is not relied on; at least the error of predictions for
+other places (docs/results/accuracy.md) counts, whatever it is on what the law was learned from."""
 
 
 def has_law(compiled: Compiled) -> bool:
@@ -36,14 +41,14 @@ def awake(tps: Floats, awake_s: Floats | float) -> Floats:
     return 1.0 - np.exp(-tps * awake_s)
 
 
-def measured_sums(compiled: Compiled) -> Floats:
-    """Tuples/s of every executor by how far the other end is now, from the measured pairs; E x ENDS."""
+def measured_sums(compiled: Compiled, placement: Ints) -> Floats:
+    """Tuples/s of every executor by how far the other end is, of the measured pairs; E x ENDS."""
     c = compiled
     sums = np.zeros((c.executors, ENDS))
     a, b = c.sent_from, c.sent_to
-    both = (c.current[a] != NOWHERE) & (c.current[b] != NOWHERE)
+    both = (placement[a] != NOWHERE) & (placement[b] != NOWHERE)
     a, b, tps = a[both], b[both], c.sent_tps[both]
-    place_a, place_b = c.current[a], c.current[b]
+    place_a, place_b = placement[a], placement[b]
     host_a, host_b = c.node_host[c.slot_node[place_a]], c.node_host[c.slot_node[place_b]]
     here, near = place_a == place_b, (place_a != place_b) & (host_a == host_b)
     far = host_a != host_b
@@ -85,6 +90,29 @@ def places_mhz(compiled: Compiled, placement: Ints, received: Floats, sums: Floa
     mhz += each("in_node_mhz") / 2 * (sums[:, NODE_SENT] + sums[:, NODE_RECEIVED])
     mhz += each("far_mhz") / 2 * (sums[:, FAR_SENT] + sums[:, FAR_RECEIVED])
     return np.where(placed, mhz, 0.0)
+
+
+def proved_mhz(compiled: Compiled, placement: Ints) -> Floats:
+    """CPU of every executor under a complete placement, with the pairs as measured: what can be relied on; E, MHz.
+
+    That is what executors are measured to use, less what they save by their places: not all of it (`SAVED_ERRORS`), and
+    nothing where no law was learned, or an executor has no place now.
+    """
+    c = compiled
+    then = np.where(c.current == NOWHERE, NOWHERE, placement)
+    received = np.bincount(c.sent_to, weights=c.sent_tps, minlength=c.executors).astype(np.float64)
+    saved = places_mhz(c, c.current, received, measured_sums(c, c.current))
+    saved -= places_mhz(c, then, received, measured_sums(c, then))
+    errors = [None if t.cpu_law is None else t.cpu_law.error_ratio for t in c.model.topologies]
+    trusted = np.array([0.0 if e is None else max(1.0 - SAVED_ERRORS * max(e, LEAST_ERROR), 0.0) for e in errors])
+    trusted = trusted[c.topology]
+    saved *= np.where((saved > 0) | (trusted == 0), trusted, 1.0)
+    return np.asarray(np.maximum(c.cpu_mhz - saved, 0.0), dtype=np.float64)
+
+
+def learned(model: Model) -> bool:
+    """Whether the law of any topology was learned from its own workers."""
+    return any(t.cpu_law is not None and t.cpu_law.error_ratio is not None for t in model.topologies)
 
 
 def _waits(compiled: Compiled) -> np.ndarray:

@@ -1,0 +1,87 @@
+"""Plans that need the CPU that their places save: only where there is no plan with what executors are measured to use.
+
+Planners know one CPU of an executor: what it uses where it is. In fewer workers it may need less (docs/decisions/
+0018-cpu-by-places.md). So where nothing fits, the planner plans again as if every executor needed as little as in one
+worker with all of its topology, then, if that was too little, with what it needs in the places of that plan, and so on.
+What a plan needs is judged as in `violations`: with no more of what is saved than was learned of its topologies.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import msgspec
+import numpy as np
+
+from stormpilot.model.compiled import NOWHERE, Compiled, Floats, compile_model
+from stormpilot.model.cost import evaluate
+from stormpilot.model.flow.model import flow_model
+from stormpilot.model.flow.places_cpu import learned, proved_mhz
+from stormpilot.model.values import Infeasible, Model, Plan
+from stormpilot.model.violations import violations
+from stormpilot.planner.flow.planning import PREFIX, with_predicted
+from stormpilot.planner.placement.problem import LeftS
+
+TRIES = 4
+TIGHT_RATIO = 0.75
+"""Of all CPU that may be filled: from here on a part of the time is kept for another plan."""
+KEPT_PART = 0.4
+PlanOne = Callable[[Model, LeftS], "Plan | Infeasible"]
+
+
+def with_saved_cpu(model: Model, plan_one: PlanOne, left_s: LeftS) -> Plan | Infeasible:
+    """Plan with `plan_one`; where that finds no place, with the CPU that places save, as far as that was learned."""
+    if not learned(model):
+        return plan_one(model, left_s)
+    compiled = compile_model(model)
+    kept_s = KEPT_PART * left_s() if _tight(compiled) and math.isfinite(left_s()) else 0.0
+    answer = plan_one(model, lambda: left_s() - kept_s)
+    if isinstance(answer, Plan):
+        return answer
+    needed = _least_mhz(compiled)
+    if float(needed.sum()) >= float(compiled.cpu_mhz.sum()):
+        return answer
+    for _ in range(TRIES):
+        if left_s() <= 0:
+            break
+        tried = plan_one(_needing(compiled, needed), left_s)
+        if isinstance(tried, Infeasible) or tried.left_out:
+            break
+        if not violations(model, tried):
+            return _judged(model, compiled, tried)
+        needed = np.maximum(needed, proved_mhz(compiled, compiled.slots_of(tried)))
+    return answer
+
+
+def _tight(compiled: Compiled) -> bool:
+    """Whether the nodes that may be used are nearly full."""
+    usable = compiled.allowed.any(axis=0)
+    return float(compiled.cpu_mhz.sum()) > TIGHT_RATIO * float(compiled.node_limit_mhz[usable].sum())
+
+
+def _least_mhz(compiled: Compiled) -> Floats:
+    """CPU of every executor if all of a topology shared one worker, wherever that is."""
+    first = compiled.current[compiled.first_executor[:-1]]
+    together = np.where(first == NOWHERE, 0, first)[compiled.topology]
+    return np.minimum(proved_mhz(compiled, together), compiled.cpu_mhz) if compiled.slots else compiled.cpu_mhz
+
+
+def _needing(compiled: Compiled, needed: Floats) -> Model:
+    """The model with this CPU of its executors, wherever they are."""
+    topologies = []
+    for i, t in enumerate(compiled.model.topologies):
+        lo, hi = int(compiled.first_executor[i]), int(compiled.first_executor[i + 1])
+        mhz = dict(zip(compiled.start[lo:hi].tolist(), needed[lo:hi].tolist(), strict=True))
+        executors = [msgspec.structs.replace(e, cpu_mhz=mhz[e.start]) for e in t.executors]
+        topologies.append(msgspec.structs.replace(t, executors=executors, cpu_law=None))
+    return msgspec.structs.replace(compiled.model, topologies=topologies)
+
+
+def _judged(model: Model, compiled: Compiled, plan: Plan) -> Plan:
+    """The plan with its metrics in the model itself, and what it relies on."""
+    saved = compiled.cpu_mhz - proved_mhz(compiled, compiled.slots_of(plan))
+    if any(name.startswith(PREFIX) for name in plan.metrics):
+        plan = with_predicted(plan, flow_model(model))
+    note = f"it relies on {saved.sum():.0f} MHz less CPU than is measured now, which its places save"
+    return msgspec.structs.replace(plan, metrics=plan.metrics | evaluate(model, plan), notes=[*plan.notes, note])

@@ -1,0 +1,78 @@
+"""Where nothing fits with what is measured, what places save is relied on as far as it was learned."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from builders import supervisor, topology, traffic
+from stormpilot.model.cost import evaluate
+from stormpilot.model.values import Assigned, CpuLaw, Exclusion, Infeasible, Model, Plan
+from stormpilot.model.violations import violations
+from stormpilot.planner import compute
+
+LAW = CpuLaw(worker_mhz=60.0, in_worker_mhz=0.1, in_node_mhz=0.5, far_mhz=1.0, error_ratio=0.05, rows=40)
+SAVED_MHZ = 2 * 60 + 200 * 0.9  # in one worker: two JVMs, and 200 tuples/s that leave no more
+RELIED = 1 - 2 * 0.06  # without twice the error
+RELIED_MHZ = SAVED_MHZ * RELIED
+
+
+def drained(limit_mhz: float, law: CpuLaw | None = LAW, *, placed: bool = True) -> Model:
+    """A spout and two bolts, 200 MHz each, on three nodes, of which two are drained."""
+    t = topology("t", {"a": 1, "b": 1, "c": 1}, streams=[("a", "b"), ("b", "c")], workers=3, cpu_mhz=200.0)
+    at = [Assigned(start=e, supervisor=f"n{e}", port=6700) for e in (1, 2, 3)]
+    return Model(
+        supervisors=[supervisor(n, mhz=limit_mhz) for n in ("n1", "n2", "n3")],
+        topologies=[msgspec.structs.replace(t, assignment=at if placed else [], cpu_law=law)],
+        traffic=traffic("t", {(1, 2): 100.0, (2, 3): 100.0}),
+        exclusions=[Exclusion(supervisor=n, drained=True) for n in ("n2", "n3")],
+    )
+
+
+@pytest.mark.parametrize("flows", ["measured", "flow"])
+def test_merging_makes_room_for_what_did_not_fit(flows: str) -> None:
+    model = drained(600 - RELIED_MHZ + 1)
+    plan = compute(model, "best", seed=1, traffic=flows)  # type: ignore[arg-type]
+    assert isinstance(plan, Plan)
+    assert violations(model, plan) == []
+    assert len(plan.topologies[0].workers) == 1
+    assert evaluate(model, plan).items() <= plan.metrics.items()
+    assert f"relies on {RELIED_MHZ:.0f} MHz less CPU" in plan.notes[-1]
+
+
+def test_no_more_is_relied_on_than_was_learned() -> None:
+    assert isinstance(compute(drained(600 - RELIED_MHZ - 1), "best", seed=1), Infeasible)
+
+
+@pytest.mark.parametrize("law", [None, msgspec.structs.replace(LAW, error_ratio=None), CpuLaw(error_ratio=0.1)])
+def test_without_a_learned_law_measured_cpu_has_to_fit(law: CpuLaw | None) -> None:
+    answer = compute(drained(599, law), "best", seed=1)
+    assert isinstance(answer, Infeasible)
+    assert answer.proved
+
+
+def test_of_what_lost_its_place_nothing_is_saved() -> None:
+    """Where it ran nobody knows any more, nor what it paid for that."""
+    assert isinstance(compute(drained(599, placed=False), "best", seed=1), Infeasible)
+
+
+def test_plan_that_fits_as_measured_relies_on_nothing() -> None:
+    plan = compute(drained(601), "best", seed=1)
+    assert isinstance(plan, Plan)
+    assert not any("relies" in note for note in plan.notes)
+
+
+def test_workers_that_stay_apart_save_only_the_network() -> None:
+    """With a worker for each, 200 tuples/s cost 0.5 MHz instead of 1, and no JVM is saved."""
+    assert isinstance(compute(drained(600 - 200 * 0.5 * RELIED + 1), "online", seed=1), Plan)
+    assert isinstance(compute(drained(600 - 200 * 0.5 * RELIED - 1), "online", seed=1), Infeasible)
+
+
+def test_node_is_refused_by_what_it_would_need() -> None:
+    model = drained(600 - RELIED_MHZ + 1)
+    plan = compute(model, "best", seed=1)
+    assert isinstance(plan, Plan)
+    tighter = drained(600 - RELIED_MHZ - 1)
+    assert [str(v) for v in violations(tighter, plan)] == [
+        f"cpu: n1: {600 - RELIED_MHZ:.0f} MHz of {599 - RELIED_MHZ:.0f} MHz"
+    ]
