@@ -11,6 +11,8 @@ from rich.table import Table
 from benchmarks.moves.measured import DOWN_BY
 
 HEAD = ["move", "targets", "moves", "executors", *(f">= {by}%" for by in DOWN_BY), "failed", "p99, calm", "p99, moves"]
+PERIOD_S = 60.0
+"""From one move to the next, where a row does not say it."""
 WANTED_DOWN_BY = "40"
 WANTED_P99_MS = 1000.0
 WANTED_LESS = 0.87
@@ -20,7 +22,7 @@ NONSTOP = ("switch", "rolling")
 def cells(row: Mapping[str, Any]) -> list[str]:
     """A row as text."""
     return [
-        row["title"],
+        title(row),
         row["targets"],
         f"{row['moves']} in {row['measured_s']} s",
         f"{row['executors_per_move']:g}",
@@ -31,13 +33,18 @@ def cells(row: Mapping[str, Any]) -> list[str]:
     ]
 
 
+def title(row: Mapping[str, Any]) -> str:
+    """What moves, and how often where that is not once a minute."""
+    return row["title"] + ("" if row["period_s"] == PERIOD_S else f", {60 / row['period_s']:.2g} a minute")
+
+
 def judged(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """Targets of rolling moves, and whether they were reached; a line each."""
     lines = []
     for row in rows:
         if row["variant"] not in NONSTOP:
             continue
-        down, name = row["seconds_down_by"][WANTED_DOWN_BY], f"{row['title']}, {row['targets']}"
+        down, name = row["seconds_down_by"][WANTED_DOWN_BY], f"{title(row)}, {row['targets']}"
         lines.append(f"{name}: seconds with 40% or more missing: {down} (wanted 0){_mark(down == 0)}")
         lines.append(f"{name}: failed tuples: {row['failed']} (wanted 0){_mark(row['failed'] == 0)}")
         if row["p99_ms"] is not None:
@@ -52,7 +59,8 @@ def judged(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def less_degraded(row: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> float | None:
     """By how much less time with 40% or more missing a move has than an assignment change; None: that had none."""
-    plain = next((r for r in rows if (r["variant"], r["targets"]) == ("assignment", row["targets"])), None)
+    wanted = ("assignment", row["targets"], row["period_s"])
+    plain = next((r for r in rows if (r["variant"], r["targets"], r["period_s"]) == wanted), None)
     if plain is None or not plain["seconds_down_by"][WANTED_DOWN_BY]:
         return None
     down = {r["variant"]: r["seconds_down_by"][WANTED_DOWN_BY] / r["moves"] for r in (row, plain)}

@@ -68,17 +68,18 @@ def row(variant: str, down: int, moves: int = 3, failed: int = 0, p99_ms: float 
         "failed": failed,
         "p99_calm_ms": 5.0,
         "p99_ms": p99_ms,
-        "period_s": 40.0,
+        "period_s": 60.0,
         "load_average": 3.5,
         "at": "2026-01-01 10:00",
     }
 
 
 def test_page_has_the_period_and_the_load_that_rows_were_measured_with() -> None:
-    rows = [row("assignment", 60), row("rolling", 0)]
+    rows = [row("assignment", 60), row("rolling", 0), row("switch", 0) | {"period_s": 3.75}]
     text = " ".join("\n".join(published(rows, {}, argparse.Namespace(rate=100.0))).split())
     assert "load average 3.5 to 3.5" in text
-    assert "100 tuples/s, a move every 40 s (the N-Storm paper: 60 s)" in text
+    assert "100 tuples/s, a move every 60 s, as in the N-Storm paper, where a row says nothing else" in text
+    assert "| switch, 16 a minute | java |" in text
     assert "[moves.json](moves.json)" in text
 
 
