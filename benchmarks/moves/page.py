@@ -34,7 +34,7 @@ def cells(row: Mapping[str, Any]) -> list[str]:
 
 
 def title(row: Mapping[str, Any]) -> str:
-    """What moves, and how often where that is not once a minute."""
+    """Name of the row, with how often it moves where that is not once a minute."""
     return row["title"] + ("" if row["period_s"] == PERIOD_S else f", {60 / row['period_s']:.2g} a minute")
 
 

@@ -50,6 +50,7 @@ def collect(out: Path, tasks: list[str], repetitions: int, published: Path) -> d
             profiles[task].append(
                 {
                     "points": list(best.values()),
+                    "base": model.get("base"),
                     "trials": len(trials),
                     "slot": lines[-1]["slot"],
                     **(json.loads(load.read_text()) if load.exists() else {}),

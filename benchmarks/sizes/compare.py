@@ -16,6 +16,7 @@ from stormpilot.sizing.performance import Performance, Point
 from stormpilot.sizing.placement import Placed, place
 from stormpilot.sizing.prediction import cores_of, predict, threads_of
 from stormpilot.sizing.problem import Problem, Slot, parse
+from stormpilot.sizing.profiling import base_of
 
 PAIRS: tuple[tuple[Method, str], ...] = (("lsa", "dsm"), ("lsa", "rsm"), ("mba", "dsm"), ("mba", "rsm"), ("mba", "sam"))
 """The five pairs of the paper; `PAIRS[1]` is what it compares the last one with."""
@@ -40,7 +41,7 @@ def published_models(example: Path) -> Models:
 def measured_models(profile: Path) -> Models | None:
     """Models that `make bench-profile` measured: of several repetitions the first; None where there are none.
 
-    Memory is what processes held, by that of a slot.
+    Memory is what processes held, by that of a slot. CPU without tuples is known where the profile has it (`base`).
     """
     if not profile.exists():
         return None
@@ -49,22 +50,24 @@ def measured_models(profile: Path) -> Models | None:
         return None
     size = next(iter(profiles.values()))["slot"]
     slot = Slot(cpu_mhz=round(size["cores"] * size["mhz"], 1), memory_mb=size["memory_mb"])
-    models = {
-        task: Performance(
-            name=task,
-            points=[
-                Point(
-                    threads=p["threads"],
-                    rate_tps=p["rate_tps"],
-                    cpu_share=min(p["cpu_share"], 1.0),
-                    memory_share=min(p["memory_mb"] / slot.memory_mb, 1.0),
-                )
-                for p in found["points"]
-            ],
-        )
-        for task, found in profiles.items()
-    }
+    models = {task: _measured(task, found, slot.memory_mb) for task, found in profiles.items()}
     return Models(models, slot, size["cores"])
+
+
+def _measured(task: str, found: dict[str, Any], memory_mb: float) -> Performance:
+    points = [
+        Point(
+            threads=p["threads"],
+            rate_tps=p["rate_tps"],
+            cpu_share=min(p["cpu_share"], 1.0),
+            memory_share=min(p["memory_mb"] / memory_mb, 1.0),
+        )
+        for p in found["points"]
+    ]
+    base = base_of(points)
+    if base is not None and found.get("base"):
+        base = msgspec.structs.replace(base, cpu_share=found["base"]["cpu_share"])
+    return Performance(name=task, points=points, base=base)
 
 
 def row(problem: Problem, rate_tps: float, method: Method, mapping: str) -> dict[str, Any]:

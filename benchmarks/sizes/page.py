@@ -275,9 +275,10 @@ def _carried_out(found: dict[str, Any]) -> list[str]:
             "CPU and memory of each slot at that rate, everything in it together (JVM and Python processes, source and "
             f"acker too). R² of {len(measured)} slots: {told or 'too few slots'} (the paper: CPU 0.81, memory 0.55; "
             f"aims 0.9 and 0.8). {len(found['cluster'])} rates are too few for an R² of the rate. "
-            "Two simplifications of the models show: memory is scaled with the rate, as in the paper, and processes "
-            "keep theirs, so that what tuples do not reach still uses some; and each component was measured with a JVM "
-            "of its own, which those in one slot share."
+            "Memory of a slot is that of one JVM and of all processes in it, which keep theirs whatever comes; each "
+            "component was measured with a JVM of its own, and the source's needs are declared with one. CPU without "
+            "tuples is predicted where the profile's trials at low rates tell it (`base`); else, as in the paper, what "
+            "no tuples reach is taken to use none."
         ),
         _table(SLOTS_HEAD, slots(found["cluster"])),
     ]

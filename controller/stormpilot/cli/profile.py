@@ -149,7 +149,7 @@ def profile(
     slot = record.slot
     if slot is None or not peaks:
         raise RefusedError(f"{limit:g} minutes are over with {len(record)} trials: run it again to go on")
-    model = performance(name or fed.short, peaks)
+    model = performance(name or fed.short, peaks, record.trials)
     written.write(output, written.problem(model, slot))
     drawn = _drawn(plot or output.with_suffix(".svg"), model.name, peaks, record)
     if format is Format.json:

@@ -21,15 +21,23 @@ class Point(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     memory_share: Annotated[float, Meta(ge=0, le=1)]
 
 
+class Base(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """CPU and memory that a worker takes before any thread works in it, shares of a slot: its JVM."""
+
+    cpu_share: Annotated[float, Meta(ge=0, le=1)]
+    memory_share: Annotated[float, Meta(ge=0, le=1)]
+
+
 class Performance(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A performance model P: threads -> (peak rate I, CPU C, memory M), measured at `points` by rising threads.
 
     Between points all three are interpolated linearly; above the last they stay as there (`measured` tells). The first
-    point is that of one thread, on which the linear allocation rests.
+    point is that of one thread, on which the linear allocation rests. Every point contains `base`, if that is known.
     """
 
     name: Annotated[str, Meta(min_length=1)]
     points: Annotated[list[Point], Meta(min_length=1)]
+    base: Base | None = None
 
     def __post_init__(self) -> None:
         if self.points[0].threads != 1:
@@ -37,6 +45,10 @@ class Performance(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         for a, b in zip(self.points, self.points[1:], strict=False):
             if b.threads <= a.threads:
                 raise ValueError(f"points: {b.threads} threads after {a.threads}, expected a rising order")
+
+        least = min(p.cpu_share for p in self.points), min(p.memory_share for p in self.points)
+        if self.base is not None and (self.base.cpu_share > least[0] or self.base.memory_share > least[1]):
+            raise ValueError(f"base: more than a point has, expected at most {least[0]:g} and {least[1]:g}")
 
     def at(self, threads: int) -> Point:
         """I, C and M of that many threads on one slot, as a point."""

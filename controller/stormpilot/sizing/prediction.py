@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import msgspec
@@ -18,6 +18,7 @@ import networkx as nx
 
 from stormpilot.errors import UsageError
 from stormpilot.model.values import Model, Plan
+from stormpilot.sizing.performance import Performance
 from stormpilot.sizing.problem import Grouping, Problem, Shuffle
 from stormpilot.sizing.rates import input_gains
 
@@ -122,7 +123,8 @@ def predict(
     """The rate that threads in slots support, and loads at that rate (or at `rate_tps`).
 
     `cores`: of each supervisor, in cores of a slot. CPU and memory of q threads grow linearly with their rate, up to
-    C(q) and M(q).
+    C(q) and M(q). Where a model knows its base, that counts once in a slot at any rate, CPU grows from there, and all
+    memory is kept: processes give none back.
     """
     parts = _parts(problem, threads)
     supported = min((p.supports_tps for held in parts.values() for p in held), default=math.inf)
@@ -147,7 +149,10 @@ def predict(
 
 @dataclass(frozen=True)
 class _Part:
-    """q threads of a component on a slot: `share` of the source rate comes in; CPU, memory = base + growth x rate."""
+    """q threads of a component on a slot: `share` of the source rate comes in; CPU, memory = base + growth x rate.
+
+    `worker`: CPU and memory of the slot's worker itself, of which each part knows.
+    """
 
     component: str
     threads: int
@@ -156,6 +161,7 @@ class _Part:
     peak_tps: float
     base: tuple[float, float]
     growth: tuple[float, float]
+    worker: tuple[float, float] = (0.0, 0.0)
 
     @property
     def supports_tps(self) -> float:
@@ -218,22 +224,36 @@ def _parts(problem: Problem, threads: Threads) -> dict[SlotName, list[_Part]]:
                 base = (static.cpu_share * q, static.memory_share * q)
                 part = _Part(name, q, gain[name], share, math.inf, base, (0.0, 0.0))
             else:
-                p = problem.performance(components[name]).at(q)
-                growth = (p.cpu_share / p.rate_tps, p.memory_share / p.rate_tps)
-                part = _Part(name, q, gain[name], share, p.rate_tps, (0.0, 0.0), growth)
+                part = _modelled(problem.performance(components[name]), name, q, gain[name], share)
             parts[slot].append(part)
     return parts
 
 
+def _modelled(model: Performance, name: str, q: int, gain: float, share: float) -> _Part:
+    p, worker = model.at(q), model.base
+    if worker is None:
+        return _Part(
+            name, q, gain, share, p.rate_tps, (0.0, 0.0), (p.cpu_share / p.rate_tps, p.memory_share / p.rate_tps)
+        )
+    kept, grows = (0.0, p.memory_share - worker.memory_share), ((p.cpu_share - worker.cpu_share) / p.rate_tps, 0.0)
+    return _Part(name, q, gain, share, p.rate_tps, kept, grows, (worker.cpu_share, worker.memory_share))
+
+
+def _worker(parts: Iterable[_Part]) -> tuple[float, float]:
+    """CPU and memory of the worker of a slot itself, once for all in it."""
+    known = [p.worker for p in parts]
+    return max((cpu for cpu, _ in known), default=0.0), max((memory for _, memory in known), default=0.0)
+
+
 def _slot_load(slot: SlotName, parts: list[_Part], source_tps: float) -> SlotLoad:
-    needs = [p.needs(source_tps) for p in parts]
+    needs, worker = [p.needs(source_tps) for p in parts], _worker(parts)
     first = min(parts, key=lambda p: (p.supports_tps, p.component), default=None)
     limiting = first if first is not None and math.isfinite(first.supports_tps) else None
     return SlotLoad(
         supervisor=slot[0],
         port=slot[1],
-        cpu_share=math.fsum(cpu for cpu, _ in needs),
-        memory_share=math.fsum(memory for _, memory in needs),
+        cpu_share=worker[0] + math.fsum(cpu for cpu, _ in needs),
+        memory_share=worker[1] + math.fsum(memory for _, memory in needs),
         supports_tps=None if limiting is None else limiting.supports_tps,
         limiting=None if limiting is None else limiting.component,
         parts=[
@@ -264,17 +284,18 @@ def _unskewed(parts: Mapping[SlotName, list[_Part]]) -> float:
 
 def _resources(parts: Mapping[SlotName, list[_Part]], cores: Mapping[str, float]) -> tuple[float, str | None]:
     """The source rate at which the cores of a VM or the memory of a slot are used up, and which those are."""
-    cpu: defaultdict[str, list[_Part]] = defaultdict(list)
+    by_vm: defaultdict[str, list[list[_Part]]] = defaultdict(list)
     for (vm, _), held in parts.items():
-        cpu[vm] += held
-    found = [(_full(held, 0, cores[vm]), f"CPU of {vm}") for vm, held in sorted(cpu.items())]
-    found += [(_full(held, 1, 1), f"memory of {vm}:{port}") for (vm, port), held in sorted(parts.items())]
+        by_vm[vm].append(held)
+    found = [(_full(slots, 0, cores[vm]), f"CPU of {vm}") for vm, slots in sorted(by_vm.items())]
+    found += [(_full([held], 1, 1), f"memory of {vm}:{port}") for (vm, port), held in sorted(parts.items())]
     return min(found, key=lambda f: f[0], default=(math.inf, None))
 
 
-def _full(parts: list[_Part], resource: int, available: float) -> float:
-    base = math.fsum(p.base[resource] for p in parts)
-    growth = math.fsum(p.growth[resource] * p.share for p in parts)
+def _full(slots: list[list[_Part]], resource: int, available: float) -> float:
+    base = math.fsum(p.base[resource] for held in slots for p in held)
+    base += math.fsum(_worker(held)[resource] for held in slots)
+    growth = math.fsum(p.growth[resource] * p.share for held in slots for p in held)
     if growth <= 0:
         return math.inf if base <= available * (1 + 1e-9) else 0.0
     return max(available - base, 0.0) / growth

@@ -20,9 +20,11 @@ import msgspec
 import numpy as np
 
 from stormpilot.errors import RefusedError
-from stormpilot.sizing.performance import Performance, Point
+from stormpilot.sizing.performance import Base, Performance, Point
 
 MOST_STEPS = 100_000
+BASE_RATES = 1.5
+"""Highest by lowest rate of the trials that tell what CPU is without tuples."""
 
 
 class RateGrid(NamedTuple):
@@ -186,8 +188,11 @@ def rises_no_more(peaks: Sequence[Trial], rules: Rules) -> bool:
     return slope / max(p.rate_tps for p in peaks) <= rules.flat_slope
 
 
-def performance(name: str, peaks: Sequence[Trial]) -> Performance:
-    """The model that `size` reads: a point for each number of threads; shares above a whole slot count as one."""
+def performance(name: str, peaks: Sequence[Trial], trials: Sequence[Trial] = ()) -> Performance:
+    """The model that `size` reads: a point for each number of threads; shares above a whole slot count as one.
+
+    `trials`: all of them; they tell what the worker takes without tuples (`base_of`).
+    """
     points = [
         Point(
             threads=p.threads,
@@ -197,7 +202,26 @@ def performance(name: str, peaks: Sequence[Trial]) -> Performance:
         )
         for p in peaks
     ]
-    return Performance(name=name, points=points)
+    return Performance(name=name, points=points, base=base_of(points, trials))
+
+
+def base_of(points: Sequence[Point], trials: Sequence[Trial] = ()) -> Base | None:
+    """CPU and memory of the worker itself; None where one number of threads was measured alone.
+
+    Memory: on a straight line through the first two points, that of no thread. CPU: of the trials with one thread whose
+    tuples came through, that of no tuple; 0 where they were all of nearly the same rate.
+    """
+    if len(points) < 2:
+        return None
+    (one, two), least = points[:2], min(p.cpu_share for p in points)
+    each = (two.memory_share - one.memory_share) / (two.threads - one.threads)
+    memory = min(max(one.memory_share - max(each, 0.0), 0.0), *(p.memory_share for p in points))
+    alone = [t for t in trials if t.threads == 1 and t.stable and t.completed_tps > 0]
+    rates = np.array([t.completed_tps for t in alone])
+    cpu = 0.0
+    if len(alone) > 1 and rates.max() > BASE_RATES * rates.min():
+        _, cpu = np.polyfit(rates, [t.cpu_share for t in alone], 1)
+    return Base(cpu_share=min(max(float(cpu), 0.0), least), memory_share=memory)
 
 
 class _Rates:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sizing_problems import model, performance
-from stormpilot.sizing.performance import Performance, Point
+from stormpilot.sizing.performance import Base, Performance, Point
 
 
 @st.composite
@@ -65,3 +65,9 @@ def test_threads_for_a_rate_sustain_it_and_one_fewer_does_not(p: Performance, pa
 def test_points_start_with_one_thread_and_rise(points: list[int]) -> None:
     with pytest.raises(ValueError, match="points"):
         model("m", *((q, 1.0, 0.1, 0.1) for q in points))
+
+
+def test_a_base_is_part_of_every_point() -> None:
+    points = [Point(threads=1, rate_tps=1.0, cpu_share=0.2, memory_share=0.3)]
+    with pytest.raises(ValueError, match=r"base: more than a point has, expected at most 0\.2 and 0\.3"):
+        Performance(name="x", points=points, base=Base(cpu_share=0.1, memory_share=0.31))

@@ -15,7 +15,7 @@ from stormpilot.model.values import Component as Running
 from stormpilot.model.values import Executor, Input, Plan, TopologyPlan, Worker
 from stormpilot.sizing.allocation import allocate
 from stormpilot.sizing.deployment import model_of
-from stormpilot.sizing.performance import Performance
+from stormpilot.sizing.performance import Base, Performance
 from stormpilot.sizing.placement import Placed, place
 from stormpilot.sizing.prediction import Prediction, cores_of, predict, threads_of
 from stormpilot.sizing.problem import Component, Grouping, Problem, Static, Stream
@@ -48,6 +48,22 @@ def test_shares_of_the_paper_s_table_threads_at_the_planned_rate() -> None:
     """At 100/s full slots get 37/s and the partial one about 26/s (25 to be exact)."""
     p = predict(one(performance("azure-table")), spread("azure-table", 60, 60, 40), CORES, 100.0)
     assert [x.rate_tps for s in p.slots for x in s.parts if x.component != "s"] == pytest.approx([37.5, 37.5, 25.0])
+
+
+def test_a_worker_counts_once_and_processes_keep_their_memory() -> None:
+    """Base 10% CPU and 15% memory: two components beside each other share it, and threads without tuples have it."""
+    base = Base(cpu_share=0.1, memory_share=0.15)
+    x = msgspec.structs.replace(model("x", (1, 10.0, 0.5, 0.2), (2, 20.0, 0.9, 0.25)), base=base)
+    y = msgspec.structs.replace(model("y", (1, 40.0, 0.3, 0.25)), base=base)
+    lines = msgspec.structs.replace(problem([x, y], [("s", "x", 1.0), ("x", "y", 1.0)]), shuffle="local")
+    threads = {("a", 0): {"s": 1, "x": 2, "y": 1}, ("a", 1): {"x": 2}}
+    here, idle = predict(lines, threads, CORES, 10.0).slots
+    assert here.cpu_share == pytest.approx(0.1 + (0.9 - 0.1) / 2 + (0.3 - 0.1) / 4)
+    assert here.memory_share == pytest.approx(0.15 + 0.10 + 0.10)
+    assert (idle.cpu_share, idle.memory_share) == pytest.approx((0.1, 0.25))
+    many = predict(lines, {("a", 0): {"s": 1, "x": 2, "y": 9}}, {"a": 0.5}, 10.0)
+    assert many.resources == "CPU of a"
+    assert many.resources_tps == pytest.approx((0.5 - 0.1) / (0.8 / 20 + 0.2 / 40))
 
 
 def test_linear_threads_on_shared_slots() -> None:

@@ -207,6 +207,29 @@ def test_a_model_has_a_point_for_each_number_of_threads() -> None:
     ]
 
 
+def trial(threads: int, tps: float, cpu_share: float, memory_share: float) -> Trial:
+    return Trial(
+        threads=threads, step=0, rate_tps=tps, stable=True, completed_tps=tps, cpu_share=cpu_share,
+        memory_share=memory_share,
+    )  # fmt: skip
+
+
+def test_a_model_knows_what_its_worker_takes_without_threads_and_tuples() -> None:
+    peaks = [trial(1, 100.0, 0.6, 0.20), trial(3, 150.0, 0.9, 0.30)]
+    trials = [trial(1, 20.0, 0.2, 0.20), trial(1, 60.0, 0.4, 0.20), *peaks]
+    base = performance("x", peaks, trials).base
+    assert base is not None
+    assert (base.cpu_share, base.memory_share) == pytest.approx((0.1, 0.15))
+
+
+def test_of_one_rate_nothing_is_known_of_cpu_and_of_one_point_nothing_at_all() -> None:
+    peaks = [trial(1, 100.0, 0.6, 0.20), trial(2, 150.0, 0.9, 0.26)]
+    base = performance("x", peaks, [*peaks, trial(1, 90.0, 0.3, 0.2)]).base
+    assert base is not None
+    assert (base.cpu_share, base.memory_share) == pytest.approx((0.0, 0.14))
+    assert performance("x", peaks[:1], peaks).base is None
+
+
 def test_level_latency_with_noise_and_outliers_is_stable() -> None:
     noise = np.random.default_rng(3).normal(0, 0.004, 20)
     points = [(0.5 * i, 0.02 + float(noise[i]) + (0.5 if i == 17 else 0.0)) for i in range(20)]
