@@ -24,9 +24,8 @@ from stormpilot.planner.flow.planning import PREFIX, with_predicted
 from stormpilot.planner.placement.problem import LeftS
 
 TRIES = 4
-TIGHT_RATIO = 0.75
-"""Of all CPU that may be filled: from here on a part of the time is kept for another plan."""
-KEPT_PART = 0.4
+TIGHT_RATIO, KEPT_PART = 0.95, 0.3
+"""From so much of all CPU that may be filled, a part of the time is kept for another plan."""
 PlanOne = Callable[[Model, LeftS], "Plan | Infeasible"]
 
 
