@@ -23,7 +23,7 @@ from stormpilot.model.violations import violations
 from stormpilot.planner.flow.planning import PREFIX, with_predicted
 from stormpilot.planner.placement.problem import LeftS
 
-TRIES = 4
+TRIES = 8
 TIGHT_RATIO, KEPT_PART = 0.95, 0.3
 """From so much of all CPU that may be filled, a part of the time is kept for another plan."""
 PlanOne = Callable[[Model, LeftS], "Plan | Infeasible"]
@@ -41,10 +41,11 @@ def with_saved_cpu(model: Model, plan_one: PlanOne, left_s: LeftS) -> Plan | Inf
     needed = _least_mhz(compiled)
     if float(needed.sum()) >= float(compiled.cpu_mhz.sum()):
         return answer
-    for _ in range(TRIES):
+    for n in range(TRIES):
+        after_s = left_s() / 2 if n < TRIES - 1 and math.isfinite(left_s()) else 0.0
         if left_s() <= 0:
             break
-        tried = plan_one(_needing(compiled, needed), left_s)
+        tried = plan_one(_needing(compiled, needed), lambda after_s=after_s: left_s() - after_s)  # type: ignore[misc]
         if isinstance(tried, Infeasible) or tried.left_out:
             break
         if not violations(model, tried):

@@ -178,7 +178,7 @@ def test_headlines_of_other_pages_are_read_from_their_json(tmp_path: Path) -> No
     assert sustained[1] == "MBA+SAM 90% on 1 slot"
     assert (sustained[3], accuracy[3]) == ("**no**", "yes")
     rows = [
-        {"variant": v, "targets": "java", "moves": 2, "seconds_down_by": {"40": down}}
+        {"variant": v, "targets": "java", "moves": 2, "period_s": 60.0, "seconds_down_by": {"40": down}}
         for v, down in (("assignment", 20), ("rolling", 1))
     ]
     (tmp_path / "moves.json").write_text(json.dumps({"rows": rows}))
