@@ -38,8 +38,8 @@ def with_saved_cpu(model: Model, plan_one: PlanOne, left_s: LeftS) -> Plan | Inf
     answer = plan_one(model, lambda: left_s() - kept_s)
     if isinstance(answer, Plan):
         return answer
-    needed = _least_mhz(compiled)
-    if float(needed.sum()) >= float(compiled.cpu_mhz.sum()):
+    needed = least = _least_mhz(compiled)
+    if float(least.sum()) >= float(compiled.cpu_mhz.sum()):
         return answer
     for n in range(TRIES):
         after_s = left_s() / 2 if n < TRIES - 1 and math.isfinite(left_s()) else 0.0
@@ -47,10 +47,13 @@ def with_saved_cpu(model: Model, plan_one: PlanOne, left_s: LeftS) -> Plan | Inf
             break
         tried = plan_one(_needing(compiled, needed), lambda after_s=after_s: left_s() - after_s)  # type: ignore[misc]
         if isinstance(tried, Infeasible) or tried.left_out:
-            break
+            if n == 0:
+                break
+            needed = (needed + least) / 2
+            continue
         if not violations(model, tried):
             return _judged(model, compiled, tried)
-        needed = np.maximum(needed, proved_mhz(compiled, compiled.slots_of(tried)))
+        needed = (needed + proved_mhz(compiled, compiled.slots_of(tried))) / 2
     return answer
 
 
