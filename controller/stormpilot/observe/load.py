@@ -87,6 +87,8 @@ class LoadHistory:
         if same is not None and counters is not None and follows(same.reports[-1], counters, report.tasks):
             self._go_on(t, same, counters, report.tasks)
             return
+        if series is not None:
+            self._end(t, report.reporter)
         samples = self._samples.setdefault(t, {})
         for load in report.tasks:
             self._take(t, samples, (load.task, in_jvm), load, now_ms)

@@ -67,16 +67,20 @@ def told(history: LoadHistory, since_ms: int, now_ms: int) -> list[object]:
 def days(draw: Any) -> list[tuple[float, list[LoadReport]]]:
     """Reports of a few workers: most go on as before; some restart, move, lack a task, or say what cannot be."""
     found, s = [], 0
-    began = dict.fromkeys((1, 2, 3, 4), (0, 0))
+    slot, elsewhere = (1, 2, 3, 4), (5, 6)
+    began = dict.fromkeys((*slot, *elsewhere), (0, 0))
     for _ in range(draw(st.integers(5, 40))):
         s += draw(st.sampled_from([2, 5, 5, 5, 5, 5, 5, 30, 90]))
         event = draw(
             st.sampled_from(
-                ["goes on"] * 12 + ["restart", "absurd", "decrease", "lack", "other", "pair", "late", "orphan"]
+                ["goes on"] * 12
+                + ["restart", "absurd", "decrease", "lack", "other", "pair", "late", "orphan", "changes hands"]
             )
         )
-        struck = draw(st.sampled_from([1, 2, 3, 4]))
-        fields: dict[int, dict[str, Any]] = {t: {} for t in began}
+        if event == "changes hands":
+            slot, elsewhere = elsewhere, slot
+        struck = draw(st.sampled_from(slot))
+        fields: dict[int, dict[str, Any]] = {t: {} for t in slot}
         reporter = "r"
         match event:
             case "restart":
@@ -139,6 +143,21 @@ def test_new_process_of_one_task_ends_the_columns_of_its_reporter_and_they_begin
         history.take([a_report(s, {1: {}, 4: {}}, began={4: (1, 55)})], T0_MS + s * 1000)
     assert set(history.returns(TOPOLOGY, T0_MS)) == {4}
     assert history.rates(TOPOLOGY, T0_MS, T0_MS + 120_000)[1].covered_s == 100.0
+
+
+def test_slot_that_gets_other_tasks_begins_anew_and_leaves_the_former_ones_what_they_had() -> None:
+    history = LoadHistory(60)
+    for s in range(10, 60, 10):
+        history.take([a_report(s, {1: {}, 4: {}})], T0_MS + s * 1000)
+    for s in range(60, 120, 10):
+        reports = [a_report(s, {5: {}, 6: {}}, began={5: (1, 55), 6: (1, 55)})]
+        if s >= 80:
+            reports.append(a_report(s, {1: {}, 4: {}}, "elsewhere", began={1: (1, 75), 4: (1, 75)}))
+        history.take(reports, T0_MS + s * 1000)
+        found = history.rates(TOPOLOGY, T0_MS, T0_MS + s * 1000)
+        assert {t: r.task for t, r in found.items()} == {t: t for t in (1, 4, 5, 6)}
+    assert found[4].acked_tps == 100.0
+    assert {t: r.covered_s for t, r in found.items()} == {1: 70.0, 4: 70.0, 5: 50.0, 6: 50.0}
 
 
 def test_message_that_differs_in_its_host_alone_is_no_continuation() -> None:
