@@ -12,9 +12,10 @@ from operator import attrgetter
 from typing import TypeVar
 
 from stormpilot.errors import UsageError
+from stormpilot.instrument.latency import ABOVE_MS
 from stormpilot.messages.core import ClusterSnapshot, Message, TopologySnapshot, decode
 from stormpilot.messages.load import TaskLoad
-from stormpilot.model.bounds import MOST, MOST_CORES, MOST_INT
+from stormpilot.model.bounds import MOST, MOST_CORES, MOST_INT, is_amount
 from stormpilot.observe.capacity import MOST_CORES as MOST_HOST_CORES
 from stormpilot.observe.capacity import MOST_MEMORY_MB
 from stormpilot.observe.samples import seconds_of
@@ -108,6 +109,10 @@ def implausible_reading(load: TaskLoad, now_ms: int) -> str | None:
         return "negative"
     if any(n > MAX_COUNT for n in counts) or not all(math.isfinite(s) for s in seconds):
         return "huge"
+    if not is_amount(load.queue):
+        return "queue"
+    if not all(bound == ABOVE_MS or 0 < bound <= MOST for bound, _ in load.latency_ms):
+        return "latency_bound"
     if load.at_ms > now_ms + MAX_AHEAD_MS:
         return "future"
     if load.at_ms < now_ms - MAX_BEHIND_MS:

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stormpilot.messages.load import TaskLoad
+from stormpilot.model.bounds import is_amount
 from stormpilot.observe.plausible import MAX_AHEAD_MS, MAX_BEHIND_MS, MAX_COUNT, capacity_told, implausible_capacity
 from stormpilot.observe.samples import CLOCK_TOLERANCE_MS, MAX_TASK_CORES, MAX_TASK_TPS, Sample, by_pair
 from stormpilot.observe.task_rates import TaskRates
@@ -180,6 +181,7 @@ def follows(before: Counters, now: Counters, loads: Sequence[TaskLoad]) -> bool:
         and all(c.max(initial=0) <= MAX_COUNT for c in now.counts)
         and np.isfinite(now.seconds).all()
         and not any(map(implausible_capacity, set(map(capacity_told, loads))))
+        and all(is_amount(x.queue) for x in loads)
     )
     in_step = elapsed_ms.min() > 0 and np.abs(elapsed_ms - (now.seen_ms - before.seen_ms)).max() <= CLOCK_TOLERANCE_MS
     if not (plausible and in_step):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from stormpilot.instrument.latency import ABOVE_MS, BOUNDS_MS, RATIO
+from stormpilot.model.bounds import MOST
 from stormpilot.observe.task_rates import TaskRates
 
 LEAST_CHILD_CORES = 0.001
@@ -12,9 +13,9 @@ LEAST_CHILD_CORES = 0.001
 
 
 def queue_tuples(tasks: Sequence[TaskRates]) -> float | None:
-    """Tuples in the receive queue of the executor of these tasks; None where nobody measured that."""
+    """Tuples in the receive queue of the executor of these tasks, at most `MOST`; None where nobody measured that."""
     known = [r.queue for r in tasks if r.queue is not None]
-    return float(sum(known)) if known else None
+    return min(float(sum(known)), MOST) if known else None
 
 
 def service_ms(tasks: Sequence[TaskRates]) -> float | None:

@@ -18,6 +18,7 @@ def task(number: int, **fields: Any) -> TaskRates:
 def test_tasks_of_an_executor_share_its_queue() -> None:
     assert queue_tuples([task(1, queue=40), task(2)]) == 40.0
     assert queue_tuples([task(1), task(2)]) is None
+    assert queue_tuples([task(1, queue=10**12), task(2, queue=1)]) == 1e12, "more than a model may have"
 
 
 def test_service_is_the_mean_over_tuples() -> None:
