@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from stormpilot.messages.core import SupervisorPart, TopologySnapshot
+from stormpilot.model.bounds import MOST
 from stormpilot.model.values import RESERVED_CPU, Component, SharedMemory, Topology
 from stormpilot.observe.storm_keys import (
     CONSTRAINTS,
@@ -80,7 +81,8 @@ def ruled(
     ]
     favored = _named(conf.get(FAVORED), hosts)
     own_mb = limit_mb - sum(m.heap_mb for m in shared)
-    needed = math.ceil(sum(heap_of[e.component] for e in topology.executors) / (own_mb if own_mb > 0 else limit_mb))
+    whole_mb = sum(heap_of[e.component] for e in topology.executors)
+    needed = math.ceil(min(whole_mb / (own_mb if own_mb > 0 else limit_mb), len(topology.executors)))
     all_apart = bool(conf.get(ONE_COMPONENT))
     needed += len(known) if all_apart else len({c for pair in pairs for c in pair})
     return msgspec.structs.replace(
@@ -163,8 +165,9 @@ def _most_on_node(conf: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
 
 
 def _number(value: object) -> float | None:
+    """Amount that a setting says, at most `MOST`; None where it says none."""
     try:
         number = float(value) if isinstance(value, int | float | str) and not isinstance(value, bool) else math.nan
-    except ValueError:
+    except (OverflowError, ValueError):
         return None
-    return number if math.isfinite(number) and number >= 0 else None
+    return min(number, MOST) if math.isfinite(number) and number >= 0 else None

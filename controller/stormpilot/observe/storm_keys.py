@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from stormpilot.messages.core import ClusterSnapshot, TopologySnapshot
+from stormpilot.model.bounds import MOST
 
 Treatment = Literal["honoured", "held", "fallback", "before"]
 TREATMENTS: Mapping[Treatment, str] = {
@@ -289,11 +290,15 @@ def held_by(topology: TopologySnapshot, fallback: str) -> Iterator[Held]:
 
 
 def generic(conf: Mapping[str, Any]) -> dict[str, float]:
-    """The generic resources (any but CPU and memory) that a configuration asks for, by Storm's names."""
+    """The generic resources (any but CPU and memory) that a configuration asks for, by Storm's names: 0 to `MOST`."""
     asked = conf.get(RESOURCES)
     if not isinstance(asked, dict):
         return {}
-    return {n: x for n, x in asked.items() if isinstance(x, int | float) and not any(w in n for w in PLAIN_RESOURCES)}
+    return {
+        name: min(amount, MOST) if amount > 0 else 0.0
+        for name, amount in asked.items()
+        if isinstance(amount, int | float) and not any(word in name for word in PLAIN_RESOURCES)
+    }
 
 
 def _is_readable(key: str, value: object) -> bool:

@@ -20,6 +20,7 @@ from stormpilot.planner import compute
 RAS = "org.apache.storm.scheduler.resource.ResourceAwareScheduler"
 DEFAULT = "org.apache.storm.scheduler.DefaultScheduler"
 HEAP = "topology.worker.max.heap.size.mb"
+RESOURCES = "topology.component.resources.map"
 
 
 def cluster(*nodes: str, fallback: str = RAS, **resources: float) -> ClusterSnapshot:
@@ -212,6 +213,31 @@ def test_what_is_no_number_is_left_to_storm() -> None:
     t = topology(snapshots.topology(config=config))
     assert (t.worker_heap_mb, t.apart) == (768.0, [])
     assert {c.most_per_node for c in t.components} == {None}
+
+
+@pytest.mark.parametrize(
+    "job",
+    [
+        asking(snapshots.topology(), "parse", **{RESOURCES: {"gpu": -1.0}}),
+        asking(snapshots.topology(), "parse", **{RESOURCES: {"gpu": 1e13}}),
+        asking(snapshots.topology(), "parse", **{RESOURCES: {"onheap.memory.mb": 1e13}}),
+        asking(snapshots.topology(), "parse", **{RESOURCES: {"onheap.memory.mb": 10**400}}),
+        snapshots.topology(config={HEAP: 5e-324}),
+        sharing(snapshots.topology(), "parse", off_heap_node_mb=1e13),
+    ],
+)
+def test_an_amount_that_no_cluster_has_costs_its_topology_alone(job: TopologySnapshot) -> None:
+    other = snapshots.topology(name="other")
+    built = build(cluster("a", "b"), {t.id: t for t in (job, other)}, {}, LoadSection(), 1.0, snapshots.T0_MS)
+    assert not built.failed
+    compile_model(built.model)
+
+
+def test_a_generic_resource_below_0_asks_for_none() -> None:
+    whole = snapshots.topology(config={RESOURCES: {"gpu": 2.0}})
+    own = asking(whole, "parse", **{RESOURCES: {"gpu": -1.0}})
+    built = {c.id: c.resources["gpu"] for c in topology(own).components}
+    assert (built["parse"], built["sink"]) == (0.0, 2.0)
 
 
 def test_rules_take_room_by_the_topologies_that_have_them() -> None:
