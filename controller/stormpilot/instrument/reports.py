@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Collection, Sequence
+import time
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 SCHEMA = 1
@@ -17,6 +18,8 @@ MAX_BYTES = 900 * 1024
 MAX_PLAIN_BYTES = 15 * 1024 * 1024
 """Somewhat less than `LOAD` of `messages/limits.py`: unpacked, and its values."""
 MAX_VALUES = 900_000
+SILENT_S = 30.0
+"""A process of which nothing came for so long is not the live one, however late it started: clocks of hosts differ."""
 
 
 class LoadBook:
@@ -26,32 +29,40 @@ class LoadBook:
     ----------
     tasks
         The tasks that the topology has: loads of others are refused, so that the book cannot grow.
+    clock
+        Seconds that only grow.
     """
 
-    def __init__(self, tasks: Collection[int]) -> None:
+    def __init__(self, tasks: Collection[int], clock: Callable[[], float] = time.monotonic) -> None:
         self._tasks = frozenset(tasks)
-        self._newest: dict[int, tuple[tuple[int, int], str]] = {}
+        self._clock = clock
+        self._newest: dict[int, tuple[tuple[int, int], float, str]] = {}
 
     def add(self, load: str) -> bool:
         """Keep a load unless a newer one is known; False if it was refused.
 
-        Of two processes of a task the later started is the live one; of two loads of a process the higher `seq` is
-        the newer. `ValueError` for a text that is no load.
+        Of two processes of a task the later started is the live one, or the other once that is silent; of two loads
+        of a process the higher `seq` is the newer. `ValueError` for a text that is no load.
         """
         try:
             value: Any = json.loads(load)
             task, age = int(value["task"]), (int(value["startMs"]), int(value["seq"]))
         except (TypeError, KeyError, ValueError) as e:
             raise ValueError(f"not a load of a task: {repr(load)[:200]}") from e
-        known = self._newest.get(task)
-        if task not in self._tasks or (known is not None and known[0] >= age):
+        if task not in self._tasks:
             return False
-        self._newest[task] = (age, load)
+        now_s = self._clock()
+        if task in self._newest:
+            newest, heard_s, _ = self._newest[task]
+            other_process = age[0] != newest[0]
+            if age <= newest and not (other_process and now_s - heard_s >= SILENT_S):
+                return False
+        self._newest[task] = (age, now_s, load)
         return True
 
     def loads(self) -> list[str]:
         """The loads in the order of their tasks."""
-        return [self._newest[task][1] for task in sorted(self._newest)]
+        return [self._newest[task][-1] for task in sorted(self._newest)]
 
 
 def encode_reports(
