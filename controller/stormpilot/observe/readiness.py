@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection
 
 from stormpilot.config import LoadSection
 from stormpilot.messages.core import TopologySnapshot
@@ -19,13 +20,9 @@ def readiness_of(
 ) -> Readiness:
     """Readiness of a topology by the rates of its tasks over the last `window_s`."""
     reporting = {c.id for c in snapshot.components if LOAD_STREAM in c.streams}
-    in_jvm = any(r.in_jvm for r in rates.values())  # a hook that is in one worker is in all of them, for every task
-    expected = {
-        t: e.component
-        for e in snapshot.executors
-        if in_jvm or e.component in reporting
-        for t in range(e.start, e.end + 1)
-    }
+    component_of = {t: e.component for e in snapshot.executors for t in range(e.start, e.end + 1)}
+    own = {t: c for t, c in component_of.items() if c in reporting}
+    expected = component_of if _hook_is_everywhere(own, rates, load) else own
     if not expected:
         return Readiness(
             ready=False,
@@ -62,6 +59,15 @@ def readiness_of(
             reports_age_s=age_s,
         )
     return Readiness(ready=True, reports_age_s=age_s)
+
+
+def _hook_is_everywhere(own: Collection[int], rates: Rates, load: LoadSection) -> bool:
+    """Whether all tasks are to be measured in their workers' JVMs: one is, and none tells of itself (`own`) alone.
+
+    A task that does is in a worker without the hook: it was removed, or is not on every supervisor yet.
+    """
+    alone = any(t in rates and not rates[t].in_jvm and rates[t].age_s <= load.max_report_age_s for t in own)
+    return not alone and any(r.in_jvm for r in rates.values())
 
 
 def _restarted(snapshot: TopologySnapshot, age_s: float, now_ms: int) -> str:

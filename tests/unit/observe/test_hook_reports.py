@@ -186,6 +186,19 @@ def test_worker_that_does_not_report_is_waited_for() -> None:
     assert readiness.missing == (3, 4, 6)
 
 
+@pytest.mark.parametrize(("hooked", "until_s"), [(tuple(COMPONENT_OF), 20), ((1, 2, 5), 100)])
+def test_topology_that_measures_itself_is_planned_while_workers_are_without_the_hook(
+    hooked: tuple[int, ...], until_s: int
+) -> None:
+    """It is in none any more, or not in all yet: nobody waits for what does not measure itself."""
+    history = LoadHistory(60)
+    for s in range(10, 110, 10):
+        told = [report(s), jvm_report(s, tasks=hooked)] if s <= until_s else [report(s)]
+        history.take(told, T0_MS + s * 1000)
+    readiness = believe(history, now_s=100).readiness[TOPOLOGY]
+    assert (readiness.ready, readiness.missing) == (True, ())
+
+
 def test_reading_that_cannot_be_is_not_believed() -> None:
     for field, value in {
         "sent": [(-1, "x", 1)],
