@@ -101,7 +101,7 @@ def _amounts(place: str, cpu_points: float, memory_mb: float) -> Iterator[str]:
 
 def implausible_reading(load: TaskLoad, now_ms: int) -> str | None:
     """Why a reading cannot be true by itself, or None."""
-    counts = [load.acked, load.emitted, load.completed, load.failed, load.seq, load.pid]
+    counts = [load.acked, load.emitted, load.completed, load.failed, load.seq, load.pid, load.start_ms]
     counts += [n for _, _, n in load.received + load.sent] + [n for _, n in load.latency_ms] + [load.timed]
     pairs = load.received + load.sent
     seconds = [*seconds_of(load), load.timed_ms]
@@ -117,8 +117,6 @@ def implausible_reading(load: TaskLoad, now_ms: int) -> str | None:
         return "future"
     if load.at_ms < now_ms - MAX_BEHIND_MS:
         return "old"
-    if load.start_ms > load.at_ms:
-        return "starts_after_report"
     return implausible_capacity(capacity_told(load))
 
 

@@ -141,7 +141,7 @@ def rates_of(samples: list[Sample], since_ms: int, now_ms: int, in_jvm: bool) ->
         jvm_cores=None if newest.jvm_cpu_s is None else jvm_s * per_second,
         sent_tps={pair: sent.get(pair, 0) * per_second for pair in samples[-1].sent},
         execute_ms=timed_ms / timed if timed else None,
-        up_s=(newest.at_ms - newest.start_ms) / 1000,
+        up_s=max(0.0, (newest.at_ms - newest.start_ms) / 1000),
     )
 
 

@@ -72,11 +72,6 @@ class Layout:
         return np.array([0, *accumulate(self.received_sizes)], dtype=np.int64)
 
     @cached_property
-    def starts_ms(self) -> Ints:
-        """R: starts of the processes."""
-        return np.array([t[4] for t in self.tasks], dtype=np.int64)
-
-    @cached_property
     def regular(self) -> bool:
         """Whether every counter has one meaning: no task or pair is there twice, and no number of a name is absurd."""
         keys = (self.received_keys, self.sent_keys, self.bounds_of)
@@ -171,11 +166,9 @@ def follows(before: Counters, now: Counters, loads: Sequence[TaskLoad]) -> bool:
     if now.layout is not before.layout or not (now.whole[:, SEQ] > before.whole[:, SEQ]).all():
         return False
     elapsed_ms = now.whole[:, AT_MS] - before.whole[:, AT_MS]
-    starts_ms = now.layout.starts_ms
     at_ms = now.whole[:, AT_MS]
     plausible = (
-        (at_ms >= starts_ms).all()
-        and at_ms.max() <= now.seen_ms + MAX_AHEAD_MS
+        at_ms.max() <= now.seen_ms + MAX_AHEAD_MS
         and at_ms.min() >= now.seen_ms - MAX_BEHIND_MS
         and now.whole[:, SEQ].max() <= MAX_COUNT
         and all(c.max(initial=0) <= MAX_COUNT for c in now.counts)
@@ -330,7 +323,7 @@ class Series:
                 jvm_cores=used_cores[JVM_S] if task[7] else None,
                 sent_tps=dict(zip(went, gave, strict=True)),
                 execute_ms=took_ms / timed if timed else None,
-                up_s=(load.at_ms - load.start_ms) / 1000,
+                up_s=max(0.0, (load.at_ms - load.start_ms) / 1000),
             )
             for (task, load, covered, tps, used_cores), (timed, took_ms, bounds, tuples), (
                 came,

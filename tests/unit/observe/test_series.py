@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -144,6 +145,16 @@ def test_new_process_of_one_task_ends_the_columns_of_its_reporter_and_they_begin
         history.take([a_report(s, {1: {}, 4: {}}, began={4: (1, 55)})], T0_MS + s * 1000)
     assert set(history.returns(TOPOLOGY, T0_MS)) == {4}
     assert history.rates(TOPOLOGY, T0_MS, T0_MS + 120_000)[1].covered_s == 100.0
+
+
+@pytest.mark.parametrize("kind", [LoadHistory, TaskByTask])
+def test_processes_that_started_before_their_clock_was_set_back_are_heard(kind: type[LoadHistory]) -> None:
+    history, ahead = kind(60), {"start_ms": T0_MS + 7_200_000}
+    for s in range(10, 70, 10):
+        history.take([a_report(s, {1: ahead, 4: ahead})], T0_MS + s * 1000)
+    found = history.rates(TOPOLOGY, T0_MS, T0_MS + 60_000)[4]
+    assert (found.covered_s, found.up_s, found.acked_tps) == (50.0, 0.0, 100.0)
+    assert not history.rejected
 
 
 def test_slot_that_gets_other_tasks_begins_anew_and_leaves_the_former_ones_what_they_had() -> None:
