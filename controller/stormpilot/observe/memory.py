@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def declared(snapshot: TopologySnapshot, component: ComponentPart, fallback: str) -> bool:
     """Whether somebody declared the memory of a component's executors, or Storm's default counts, as under RAS."""
-    return resource_aware(fallback) or any(declares_memory(conf) for conf in (component.config, snapshot.config))
+    return resource_aware(fallback) or declares_memory(component.id, component.config, snapshot.config)
 
 
 def memory_of(

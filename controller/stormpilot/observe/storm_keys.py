@@ -308,11 +308,25 @@ def _is_readable(key: str, value: object) -> bool:
     )
 
 
-def declares_memory(config: Mapping[str, Any]) -> bool:
-    """Whether the configuration of a component or topology says how much memory executors take."""
-    resources = config.get(RESOURCES)
-    keys = [*config, *(resources if isinstance(resources, dict) else ())]
-    return any(key.endswith((".onheap.memory.mb", ".offheap.memory.mb")) for key in keys)
+def declares_memory(component: str, own: Mapping[str, Any], conf: Mapping[str, Any]) -> bool:
+    """Whether somebody says how much memory executors of a component take: itself (`own`) or its topology (`conf`).
+
+    Storm has keys for ackers and for metrics consumers alone, and takes those of all components where these are not
+    set.
+    """
+    kinds = ["component"]
+    if component == "__acker":
+        kinds.append("acker")
+    elif component.startswith("__metrics"):
+        kinds.append("metrics.consumer")
+    names = {f"{heap}.memory.mb" for heap in ("onheap", "offheap")}
+    keys = {f"topology.{kind}.resources.{name}" for kind in kinds for name in names}
+    for where in (own, conf):
+        resources = where.get(RESOURCES)
+        told = {*where, *(resources if isinstance(resources, dict) else ())}
+        if not told.isdisjoint(keys | names):
+            return True
+    return False
 
 
 def isolates_by_name(fallback: str) -> bool:
