@@ -27,6 +27,9 @@ DEFAULT_CPU_POINTS, DEFAULT_MEMORY_MB = 400.0, 4096.0
 MOST_CORES, MOST_MEMORY_MB = 8192.0, 1e8
 """A host that tells more is not believed."""
 
+GONE_MS, MOST_GONE = 86_400_000, 1_000
+"""What was measured of hosts without a supervisor is kept so long, of at most so many."""
+
 
 @dataclass(frozen=True)
 class HostCapacity:
@@ -114,6 +117,14 @@ def remembered(known: Iterable[CapacityPart], supervisors: Iterable[SupervisorPa
         if cores is not None or memory_mb is not None:
             found[c.host] = HostCapacity(cores, memory_mb)
     return found
+
+
+def last_there(before: Mapping[str, int], supervisors: Iterable[SupervisorPart], now_ms: int) -> dict[str, int]:
+    """The look at which a host last had a supervisor, by host; without hosts that are gone for too long."""
+    there = {s.host: now_ms for s in supervisors}
+    gone = {h: at_ms for h, at_ms in before.items() if h not in there and now_ms - at_ms <= GONE_MS}
+    newest = sorted(gone, key=lambda h: (-gone[h], h))[:MOST_GONE]
+    return there | {h: gone[h] for h in newest}
 
 
 def _within(value: float, most: float) -> float | None:

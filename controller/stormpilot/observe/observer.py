@@ -15,7 +15,7 @@ from stormpilot.messages.thresholds import Profile, Thresholds
 from stormpilot.model.constraints import constrained
 from stormpilot.model.unmeasured_cpu import with_guesses_that_fit
 from stormpilot.observe.build import ModelWithReadiness, build
-from stormpilot.observe.capacity import HostCapacity, measured, remembered
+from stormpilot.observe.capacity import HostCapacity, last_there, measured, remembered
 from stormpilot.observe.change_points import ChangePoints
 from stormpilot.observe.cpu_law import Evidence
 from stormpilot.observe.cpu_learner import CpuLearner
@@ -104,6 +104,7 @@ class Observer:
         self._load_problems: dict[str, str] = {}
         self._polls_ms: deque[int] = deque()
         self._hosts: dict[str, HostCapacity] = {}
+        self._hosts_ms: dict[str, int] = {}
         self._cpu = CpuLearner()
         self._kept_profiles: tuple[object, int, dict[str, Profile]] | None = None
 
@@ -236,7 +237,8 @@ class Observer:
             self._hosts = remembered(seen.controller.capacities, cluster.supervisors) | self._hosts
         loads = {t: self._history.newest(t).values() for t in seen.topologies}
         self._hosts |= measured(seen.topologies, loads, cluster.supervisors)
-        self._hosts = {s.host: self._hosts[s.host] for s in cluster.supervisors if s.host in self._hosts}
+        self._hosts_ms = last_there(self._hosts_ms, cluster.supervisors, now_ms)
+        self._hosts = {h: known for h, known in self._hosts.items() if h in self._hosts_ms}
         belief = build(
             cluster,
             seen.topologies,

@@ -11,7 +11,16 @@ from doubles import snapshots
 from stormpilot.messages.controller_state import CapacityPart
 from stormpilot.messages.core import ClusterSnapshot
 from stormpilot.messages.load import TaskLoad
-from stormpilot.observe.capacity import HostCapacity, capacities, in_words, measured, remembered
+from stormpilot.observe.capacity import (
+    GONE_MS,
+    MOST_GONE,
+    HostCapacity,
+    capacities,
+    in_words,
+    last_there,
+    measured,
+    remembered,
+)
 
 RAS = "org.apache.storm.scheduler.resource.ResourceAwareScheduler"
 MEASURED = {"host-a": HostCapacity(32.0, 65536.0)}
@@ -100,6 +109,15 @@ def test_what_an_earlier_leader_wrote_is_believed_within_bounds() -> None:
         for s, h, c in (("a", "host-a", 1e300), ("b", "host-b", -1.0), ("z", "gone", 4.0))
     ]
     assert remembered(wild, nodes.supervisors) == {}
+
+
+def test_hosts_that_are_gone_are_remembered_for_a_day_and_not_without_end() -> None:
+    nodes, now_ms = cluster(), 2 * GONE_MS
+    gone = {f"gone-{i}": now_ms - i for i in range(MOST_GONE + 5)}
+    found = last_there({"host-a": 1, "old": now_ms - GONE_MS - 1, **gone}, nodes.supervisors, now_ms)
+    assert found.keys() - gone.keys() == {"host-a", "host-b"}
+    assert found["host-a"] == now_ms
+    assert found.keys() & gone.keys() == {f"gone-{i}" for i in range(MOST_GONE)}
 
 
 def test_sources_in_words() -> None:

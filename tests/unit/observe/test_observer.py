@@ -1,14 +1,19 @@
-"""What the controller believes of CPU that nobody measured, by what Storm's own scheduler makes of it."""
+"""What the controller believes of CPU that nobody measured, and of hosts that are away for a while."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
 
 import msgspec
 import pytest
 
 from doubles.memory_zookeeper import MemoryZooKeeper
-from doubles.snapshots import T0_MS, cluster, topology
+from doubles.snapshots import T0_MS, cluster, report, topology
 from stormpilot.config import LoadSection
+from stormpilot.messages.core import ClusterSnapshot
 from stormpilot.messages.load import LoadReport
+from stormpilot.observe.capacity import GONE_MS
 from stormpilot.observe.observer import Observer
 from stormpilot.observe.reader import Reader, StoreSnapshot
 from stormpilot.zookeeper.paths import Paths
@@ -19,15 +24,16 @@ STORMS = "org.apache.storm.scheduler"
 class Read(Reader):
     """A reader that has read this."""
 
-    def __init__(self, seen: StoreSnapshot):
+    def __init__(self, seen: StoreSnapshot, reports: Sequence[LoadReport] = ()):
         super().__init__(MemoryZooKeeper(lambda: T0_MS), Paths())  # type: ignore[arg-type]
         self.seen = seen
+        self.reports = list(reports)
 
     def read(self) -> StoreSnapshot:
         return self.seen
 
     def read_loads(self, topology_ids: list[str]) -> tuple[list[LoadReport], dict[str, str]]:
-        return [], {}
+        return self.reports, {}
 
 
 @pytest.mark.parametrize(
@@ -45,3 +51,27 @@ def test_declared_cpu_binds_only_where_storms_scheduler_keeps_to_it(fallback: st
     needed = sum(e.cpu_mhz for t in belief.model.topologies for e in t.executors)
     limit = sum(s.limit_mhz for s in belief.model.supervisors)
     assert (needed > limit) == binds
+
+
+def test_what_was_measured_of_a_host_is_kept_while_its_supervisor_is_away() -> None:
+    """Nobody runs there any more who could tell it again."""
+    storms = {"cpu_pcore_percent": 400.0}
+    both, without = cluster("a", "b", **storms), cluster("b", **storms)
+    job = topology(dict.fromkeys(range(1, 7), ("a", 6700)))
+    read = Read(StoreSnapshot(cluster=both, topologies={job.id: job}), [report(60, host_cores=32.0)])
+    observer = Observer(read, LoadSection(), 0.8)
+
+    def cores(there: ClusterSnapshot, at_ms: int) -> dict[str, float]:
+        read.seen = replace(read.seen, cluster=there)
+        belief = observer.observe(at_ms).belief
+        assert belief is not None
+        return {c.supervisor: c.cores for c in belief.capacities}
+
+    measured_ms = T0_MS + 60_000
+    assert cores(both, measured_ms) == {"a": 32.0, "b": 4.0}
+    read.seen, read.reports = StoreSnapshot(cluster=both), []
+    assert cores(without, measured_ms + 30_000) == {"b": 4.0}
+    assert cores(both, measured_ms + 60_000) == {"a": 32.0, "b": 4.0}
+    assert cores(without, measured_ms + 90_000) == {"b": 4.0}
+    assert cores(without, measured_ms + 90_000 + GONE_MS) == {"b": 4.0}
+    assert cores(both, measured_ms + 120_000 + GONE_MS) == {"a": 4.0, "b": 4.0}, "away for a day"
