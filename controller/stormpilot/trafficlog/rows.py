@@ -27,6 +27,7 @@ def log_window(traffic_log: TrafficLog, observation: Observation) -> None:
         return
     model = belief.model
     load_mhz = node_load_mhz(model)
+    host_of = {s.id: s.host for s in model.supervisors}
     edges = defaultdict(list)
     for e in model.traffic:
         edges[e.topology].append(e)
@@ -34,7 +35,7 @@ def log_window(traffic_log: TrafficLog, observation: Observation) -> None:
         snapshot = observation.seen.topologies[topology.id]
         head = _head(observation, snapshot)
         since = {"assigned_since": snapshot.assigned_since_ms}
-        edge_rows = _edges(topology, edges[topology.id], {**head, **since})
+        edge_rows = _edges(topology, edges[topology.id], host_of, {**head, **since})
         rates = observation.rates[topology.id]
         traffic_log.add("edges", edge_rows, topology.id)
         traffic_log.add("executors", _executors(model, topology, rates, edge_rows, {**head, **since}), topology.id)
@@ -53,7 +54,7 @@ def _head(observation: Observation, snapshot: TopologySnapshot) -> Row:
     }
 
 
-def _edges(topology: Topology, edges: list[Edge], head: Row) -> list[Row]:
+def _edges(topology: Topology, edges: list[Edge], host_of: Mapping[str, str], head: Row) -> list[Row]:
     place = {a.start: (a.supervisor, a.port) for a in topology.assignment}
     component = {e.start: e.component for e in topology.executors}
     rows = []
@@ -70,14 +71,17 @@ def _edges(topology: Topology, edges: list[Edge], head: Row) -> list[Row]:
                 "to_component": component[e.to],
                 "from_supervisor": None if a is None else a[0],
                 "to_supervisor": None if b is None else b[0],
-                "hop": None if a is None or b is None else _hop(a, b),
+                "hop": None if a is None or b is None else _hop(a, b, host_of),
             }
         )
     return rows
 
 
-def _hop(a: tuple[str, int], b: tuple[str, int]) -> str:
-    return "worker" if a == b else "node" if a[0] == b[0] else "network"
+def _hop(a: tuple[str, int], b: tuple[str, int], host_of: Mapping[str, str]) -> str:
+    """Distance between two slots; supervisors of one host have no network between them."""
+    if a == b:
+        return "worker"
+    return "node" if host_of.get(a[0], a[0]) == host_of.get(b[0], b[0]) else "network"
 
 
 def _executors(model: Model, topology: Topology, rates: Rates, edge_rows: list[Row], head: Row) -> list[Row]:

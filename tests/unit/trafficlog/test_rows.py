@@ -11,6 +11,7 @@ import pytest
 
 from doubles.snapshots import T0_MS, Place, cluster, everywhere, report, topology
 from stormpilot.config import LoadSection
+from stormpilot.messages.core import ClusterSnapshot
 from stormpilot.model.values import Component
 from stormpilot.observe.build import build
 from stormpilot.observe.load import LoadHistory
@@ -29,9 +30,10 @@ def rows(
     tasks: tuple[int, ...] = (1, 2, 3, 4),
     memory_mb: float | None = None,
     config: dict[str, Any] | None = None,
+    nodes: ClusterSnapshot | None = None,
 ) -> dict[str, list[dict[str, Any]]]:
     """The rows of a window of 40 s, by table."""
-    snapshot, seen, load = topology(place), cluster("a", "b"), LoadSection(window_s=60)
+    snapshot, seen, load = topology(place), nodes or cluster("a", "b"), LoadSection(window_s=60)
     snapshot = msgspec.structs.replace(snapshot, config=snapshot.config | (config or {}))
     history = LoadHistory(60)
     for at_s in (60, 100):
@@ -65,6 +67,14 @@ def test_edge_says_what_its_tuples_cross(tmp_path: Path) -> None:
     edge = edges[1, 3, "default"]
     assert (edge["from_component"], edge["to_component"]) == ("source", "parse")
     assert (edge["from_supervisor"], edge["to_supervisor"]) == ("a", "b")
+
+
+def test_no_network_is_between_supervisors_of_one_host(tmp_path: Path) -> None:
+    found = rows(tmp_path, nodes=cluster("a", "b", host="numa"))
+    hops = {(e["from_supervisor"], e["to_supervisor"]): e["hop"] for e in found["edges"]}
+    assert (hops["a", "b"], hops["b", "a"]) == ("node", "node")
+    (window,) = found["windows"]
+    assert (window["inter_node_tps"], window["inter_worker_tps"] > 0) == (0.0, True)
 
 
 def test_executor_without_a_slot_leaves_places_open(tmp_path: Path) -> None:
