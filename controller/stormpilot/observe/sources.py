@@ -43,21 +43,33 @@ def sources_of(snapshot: TopologySnapshot, rates: Mapping[int, TaskRates]) -> So
     by = (
         f"; {', '.join(f'{c} is saturated, capacity {ratio:.2f}' for c, ratio in sorted(busy.items()))}" if busy else ""
     )
-    limit = _number(snapshot.config.get(MAX_PENDING))
-    spouts = {c.id for c in snapshot.components if c.kind == "spout"}
-    measured = [
-        (r, ms) for r in rates.values() if r.component in spouts and (ms := mean_ms([r])) is not None and ms > 0
-    ]
-    if limit is None or not measured:
+    pending = _pending(snapshot, rates)
+    if pending is None:
         return Sources(True, f"held up{by.replace(';', ':', 1)}") if busy else Sources()
-    in_flight = sum(r.completed_tps * ms / 1000 for r, ms in measured)
-    ratio = in_flight / (limit * len(measured))
-    text = f"{in_flight:.0f} tuples in flight, {ratio:.0%} of {MAX_PENDING} ({limit:.0f} for each of {len(measured)})"
+    ratio, text = pending
     if ratio >= HELD_RATIO:
         return Sources(True, f"held by {MAX_PENDING}: {text}{by}")
     if ratio >= FREE_RATIO:
         return Sources(True if busy else None, f"{text}{by}")
     return Sources(False, text)
+
+
+def _pending(snapshot: TopologySnapshot, rates: Mapping[int, TaskRates]) -> tuple[float, str] | None:
+    """Part of `topology.max.spout.pending` in flight, with words: of the fullest spout among those with a limit."""
+    spouts = {c.id: c for c in snapshot.components if c.kind == "spout"}
+    in_flight: defaultdict[str, list[float]] = defaultdict(list)
+    for r in rates.values():
+        if r.component in spouts and (ms := mean_ms([r])) is not None and ms > 0:
+            in_flight[r.component].append(r.completed_tps * ms / 1000)
+    found: list[tuple[float, str]] = []
+    for name, tuples in sorted(in_flight.items()):
+        limit = _number(spouts[name].config.get(MAX_PENDING, snapshot.config.get(MAX_PENDING)))
+        if limit is not None:
+            ratio = sum(tuples) / (limit * len(tuples))
+            whose = f" of {name}" if len(spouts) > 1 else ""
+            each = f"{limit:.0f} for each of {len(tuples)}"
+            found.append((ratio, f"{sum(tuples):.0f} tuples{whose} in flight, {ratio:.0%} of {MAX_PENDING} ({each})"))
+    return max(found, key=lambda f: f[0], default=None)
 
 
 def _saturated(snapshot: TopologySnapshot, rates: Mapping[int, TaskRates]) -> dict[str, float]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from doubles import snapshots
+from stormpilot.messages.core import ComponentPart, TopologySnapshot
 from stormpilot.observe.sources import sources_of
 from stormpilot.observe.task_rates import TaskRates
 
@@ -42,6 +44,41 @@ def test_pending_counts_for_every_task_of_the_source() -> None:
     found = sources_of(snapshot, {1: one, 7: idle})
     assert not found.held
     assert "45 tuples in flight, 45% of topology.max.spout.pending (50 for each of 2)" in found.text
+
+
+def two_spouts(**limits: int | None) -> TopologySnapshot:
+    """A job with the spouts `source` and `other`, and these limits of their own beside the topology's of 1,000."""
+    job = snapshots.topology(config={MAX_PENDING: 1000})
+    components = [*job.components, ComponentPart(id="other", kind="spout")]
+    own = {name: {MAX_PENDING: limit} for name, limit in limits.items()}
+    return msgspec.structs.replace(
+        job, components=[msgspec.structs.replace(c, config=own.get(c.id, {})) for c in components]
+    )
+
+
+@pytest.mark.parametrize(
+    ("limits", "held"),
+    [
+        ({"source": 100}, True),
+        ({"source": 100, "other": 2000}, True),
+        ({"other": 30}, True),
+        ({}, False),
+        ({"source": 0}, False),
+        ({"source": None, "other": 0}, None),
+    ],
+)
+def test_a_spout_has_a_limit_of_its_own_and_the_fullest_counts(
+    limits: dict[str, int | None], held: bool | None
+) -> None:
+    """90 tuples of `source` are in flight and 20 of `other`; 0 is no limit, as in Storm."""
+    other = task(7, "other", completed_tps=1000.0, latency_ms=((20.0 * 1.1**0.5, 100),))
+    found = sources_of(two_spouts(**limits), {1: source(1000.0, 90.0), 7: other})
+    assert found.held is held
+    if limits == {"source": 100}:
+        assert found.text == (
+            "held by topology.max.spout.pending: 90 tuples of source in flight, "
+            "90% of topology.max.spout.pending (100 for each of 1)"
+        )
 
 
 def test_full_receive_queue_holds_the_sources_whatever_is_pending() -> None:

@@ -10,6 +10,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.function.Predicate;
+import org.apache.storm.Config;
 import org.apache.storm.daemon.StormCommon;
 import org.apache.storm.generated.Bolt;
 import org.apache.storm.generated.ComponentCommon;
@@ -111,6 +112,7 @@ final class ComponentDetails {
   private static boolean matters(String key) {
     return key.equals("site")
         || key.equals("site.required")
+        || key.equals(Config.TOPOLOGY_MAX_SPOUT_PENDING)
         || key.startsWith("stormpilot.")
         || SchedulingKeys.isComponents(key);
   }

@@ -47,6 +47,7 @@ class SnapshotTest {
         .setSpout("source", new TestWordSpout(true), 1)
         .setCPULoad(25)
         .setMemoryLoad(200, 50)
+        .setMaxSpoutPending(40)
         .addConfiguration("site", "east")
         .addConfiguration("site.required", true)
         .addConfiguration("stormpilot.pin", "sup-a")
@@ -220,6 +221,7 @@ class SnapshotTest {
     assertEquals("sup-a", config.get("stormpilot.pin").getAsString());
     assertEquals(200.0, config.get("topology.component.resources.onheap.memory.mb").getAsDouble());
     assertTrue(config.has("topology.component.resources.map"));
+    assertEquals(40, config.get("topology.max.spout.pending").getAsInt());
     assertFalse(config.has("secret.of.the.user"));
     assertEquals("[\"default\"]", source.get("streams").toString());
     JsonObject count = component(snapshot, "count");
