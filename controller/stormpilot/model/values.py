@@ -14,6 +14,10 @@ import msgspec
 from stormpilot.messages.core import Worker as Worker  # a worker of a plan is the same value in a message
 
 Kind = Literal["spout", "bolt", "system"]
+DEFAULT_RACK = "/default-rack"
+"""Storm's rack of every host without a topography plug-in; network cost goes by `rack` of `supervisor.scheduler.meta`
+then.
+"""
 LOAD_STREAM = "stormpilot_load"
 """The stream on which components send their counters to the collector: not part of the traffic to plan for."""
 RESERVED_CPU = "cpu.pcore.percent"
@@ -27,13 +31,15 @@ class Value(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False):
 class Supervisor(Value, frozen=True, kw_only=True):
     """A node that may run workers; only live and not blacklisted ones stand in a model.
 
+    Network cost goes by `rack`, Storm's shuffles by `storm_rack` (None: the same).
     `cpu_limit_mhz` is B(n), the part of the node's CPU that planning may fill; None means all of `cores * mhz`.
     `resources`: what it has of others, by name (e.g. `gpu`).
     """
 
     id: str
     host: str
-    rack: str = "/default-rack"
+    rack: str = DEFAULT_RACK
+    storm_rack: str | None = None
     site: str | None = None
     slots: list[int]
     cores: float

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import msgspec
 
 from stormpilot.errors import RefusedError, UsageError
-from stormpilot.model.values import Model, Supervisor, Topology, Value
+from stormpilot.model.values import DEFAULT_RACK, Model, Supervisor, Topology, Value
 
 MOST_NODES, MOST_SLOTS = 10_000, 1000
 """Nodes that one change adds, and slots of each."""
@@ -27,7 +27,7 @@ class NewNode(Value, frozen=True, kw_only=True):
     memory_mb: float = 0.0
     count: int = 1
     host: str | None = None
-    rack: str = "/default-rack"
+    rack: str = DEFAULT_RACK
     site: str | None = None
     cpu_limit_ratio: float | None = None
 
@@ -93,6 +93,7 @@ def _with(model: Model, node: NewNode) -> Model:
     ratios = sorted(s.limit_mhz / s.cpu_mhz for s in model.supervisors if s.cpu_mhz > 0)
     ratio = node.cpu_limit_ratio if node.cpu_limit_ratio is not None else ratios[len(ratios) // 2] if ratios else 1.0
     taken = {s.id for s in model.supervisors}
+    one_rack = {s.storm_rack for s in model.supervisors} == {DEFAULT_RACK}  # to Storm, without a topography plug-in
     added: list[Supervisor] = []
     number = 1
     while len(added) < node.count:
@@ -105,6 +106,7 @@ def _with(model: Model, node: NewNode) -> Model:
                 id=name,
                 host=node.host or name,
                 rack=node.rack,
+                storm_rack=DEFAULT_RACK if one_rack else None,
                 site=node.site,
                 slots=[6700 + i for i in range(node.slots)],
                 cores=node.cores,

@@ -25,6 +25,7 @@ from stormpilot.model.bounds import MOST_INT
 from stormpilot.model.closed_loop import Sources
 from stormpilot.model.readiness import Readiness
 from stormpilot.model.values import (
+    DEFAULT_RACK,
     Assigned,
     Component,
     Edge,
@@ -51,8 +52,6 @@ from stormpilot.observe.worker_cpu import jvm_cores, places_cores, shared_by_law
 
 DEFAULT_MHZ = 1000.0
 """MHz of one core where nothing tells: only ratios between nodes matter then."""
-DEFAULT_RACK = "/default-rack"
-"""Storm's rack of every host without a topography plug-in; then `rack` of `supervisor.scheduler.meta` counts."""
 MHZ_META = "cpu.mhz"
 """Key of `supervisor.scheduler.meta` that tells MHz of one core."""
 
@@ -171,6 +170,7 @@ def _supervisor(s: SupervisorPart, has: CapacityPart, mhz: float, cpu_limit_rati
         id=s.id,
         host=s.host,
         rack=s.meta.get("rack", s.rack) if s.rack == DEFAULT_RACK else s.rack,
+        storm_rack=s.rack,
         site=s.meta.get("site"),
         slots=sorted(set(s.ports)),
         cores=has.cores,

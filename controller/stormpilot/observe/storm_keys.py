@@ -159,7 +159,10 @@ STORM_KEYS: Sequence[StormKey] = (
     _before("topology.ras.acker.executors.per.worker", "ackers are executors, which plans place as all others"),
     _before("storm.worker.min.cpu.pcore.percent", "CPU limit of a worker's cgroup"),
     _before("supervisor.numa.meta", "every NUMA zone is a supervisor to a scheduler"),
-    _before("storm.network.topography.plugin", "racks in the snapshot of the cluster; plans do not use them"),
+    _before(
+        "storm.network.topography.plugin",
+        "racks that shuffles prefer; without it `rack` of `supervisor.scheduler.meta` counts for network cost alone",
+    ),
     _before("scheduler.display.resource", "what Storm's UI shows"),
     *(
         StormKey(f"blacklist.scheduler.{key}", "before", _BLACKLIST)

@@ -7,7 +7,7 @@ import pytest
 
 from doubles.models import PAIRED, model, topology
 from stormpilot.errors import RefusedError, UsageError
-from stormpilot.model.values import Exclusion
+from stormpilot.model.values import DEFAULT_RACK, Exclusion
 from stormpilot.model.what_if import Changes, NewNode, changed
 
 
@@ -24,6 +24,15 @@ def test_added_nodes_have_slots_cpu_and_the_usual_limit() -> None:
     assert one.limit_mhz == 5000.0  # the others may be filled to a half
     again = changed(m, Changes(add_nodes=(NewNode(cores=1, mhz=1000),)))
     assert again.supervisors[-1].id == "new-3"
+
+
+@pytest.mark.parametrize("storms", [DEFAULT_RACK, None, "/r1"])
+def test_added_nodes_are_in_the_one_rack_of_a_storm_without_a_topography_plug_in(storms: str | None) -> None:
+    before = model()
+    known = [msgspec.structs.replace(s, storm_rack=storms) for s in before.supervisors]
+    added = Changes(add_nodes=(NewNode(cores=1, mhz=1000, rack="/r2"),))
+    m = changed(msgspec.structs.replace(before, supervisors=known), added)
+    assert m.supervisors[-1].storm_rack == (DEFAULT_RACK if storms == DEFAULT_RACK else None)
 
 
 @pytest.mark.parametrize("name", ["a", "host-a"])

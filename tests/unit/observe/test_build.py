@@ -287,10 +287,11 @@ def test_supervisor_becomes_a_node_with_the_part_of_its_cpu_that_planning_may_fi
     assert s.limit_mhz == pytest.approx(800.0)
 
 
-def test_rack_of_the_tags_counts_where_storm_knows_none() -> None:
+def test_rack_of_the_tags_counts_where_storm_knows_none_and_not_for_its_shuffles() -> None:
     tagged = believe(cluster("a", meta={"rack": "/b-12"}), topology()).model.supervisors
     known = believe(cluster("a", meta={"rack": "/b-12"}, rack="/r1"), topology()).model.supervisors
-    assert [s.rack for s in (*tagged, *known)] == ["/b-12", "/r1"]
+    racks = [(s.rack, s.storm_rack) for s in (*tagged, *known)]
+    assert racks == [("/b-12", "/default-rack"), ("/r1", "/r1")]
 
 
 def test_blacklisted_supervisor_is_left_out_and_what_it_holds_counts_as_not_placed() -> None:

@@ -64,7 +64,8 @@ class Flows(NamedTuple):
     edge_tps: Floats
     node_mhz: Floats  # N: one core
     node_host: Ints
-    node_rack: Ints
+    node_rack: Ints  # by which network cost goes
+    storm_rack: Ints  # N: by which shuffles go
 
 
 class Scratch(NamedTuple):

@@ -244,5 +244,5 @@ def _scope(f: Flows, level: int, p: int, node_of: Ints) -> int:
     if level == NODE:
         return int(node_of[p])
     if level == RACK:
-        return int(f.node_rack[node_of[p]])
+        return int(f.storm_rack[node_of[p]])
     return 0

@@ -84,6 +84,14 @@ class TestScopes:
         assert p.received_tps.tolist() == pytest.approx([0, 10, 10, 10])
         assert p.network_cost_tps == pytest.approx(90)
 
+    def test_racks_that_storm_does_not_know_cost_and_draw_no_tuples(self) -> None:
+        nodes = [supervisor("n1", rack="a"), supervisor("n2", rack="a"), supervisor("n3", rack="b")]
+        nodes = [msgspec.structs.replace(n, storm_rack="/default-rack") for n in nodes]
+        model = shuffled(3, nodes=nodes)
+        p = flow_model(model).predict(placed(model, t1=("n1", 6700), t2=("n2", 6700), t3=("n3", 6700), t4=("n3", 6701)))
+        assert p.received_tps.tolist() == pytest.approx([0, 10, 10, 10])
+        assert p.network_cost_tps == pytest.approx(10 * 2 + 20 * 3)
+
     def test_another_supervisor_on_the_same_host_is_not_local_but_no_network_either(self) -> None:
         nodes = [supervisor("n1", host="h"), supervisor("n2", host="h"), supervisor("n3")]
         model = shuffled(2, nodes=nodes)
