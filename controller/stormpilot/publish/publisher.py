@@ -16,9 +16,9 @@ from stormpilot.zookeeper.client import Append, ConflictError, DeniedError, Put,
 from stormpilot.zookeeper.paths import Paths
 
 KEPT_PLANS = 20
+"""Number of whole plans of a topology in `plan-history/`; as many steps of rollouts are kept beside them."""
 HISTORY_NUMBER = re.compile("[0-9]{1,18}")
 """Names of plans in a history; anybody may have put others beside them."""
-"""Number of plans of a topology in `plan-history/`."""
 TRANSACTION_BYTES = 900 * 1024
 """Size limit of one request to ZooKeeper (its limit is 1 MiB)."""
 
@@ -107,8 +107,8 @@ class Publisher:
             size += more
         self._commit(batch)
         for entry, kept in zip(entries, numbers, strict=True):
-            for old in sorted(kept)[: max(0, len(kept) + 1 - KEPT_PLANS)]:
-                self._zookeeper.delete(p.plan_history(entry.plan.topology_id, old))
+            if len(kept) >= KEPT_PLANS:
+                self._prune(entry.plan.topology_id)
 
     def proposal(self, topology_id: str) -> tuple[HistoryEntry | None, int | None]:
         """The proposal of a topology (None where there is none, or it cannot be read) and the version of its znode."""
@@ -155,6 +155,17 @@ class Publisher:
                 self.put(path, encode(msgspec.structs.replace(entry, effect=effect)))
                 return
 
+    def _prune(self, topology_id: str) -> None:
+        """Keep the newest whole plans of a history and as many others: steps, and what is none of ours."""
+        (names,) = self._zookeeper.children([self.paths.plan_history(topology_id)])
+        names = sorted(names, reverse=True)
+        ours = [n for n in names if HISTORY_NUMBER.fullmatch(n)][: 2 * KEPT_PLANS + 1]
+        nodes = self._zookeeper.read([self.paths.plan_history(topology_id, n) for n in ours], keep_denied=True)
+        whole = [n for n, node in zip(ours, nodes, strict=True) if node is not None and _is_whole(node.data, n)]
+        others = [n for n in names if n not in whole]
+        for name in [*whole[KEPT_PLANS:], *others[KEPT_PLANS:]]:
+            self._zookeeper.delete(self.paths.plan_history(topology_id, name))
+
     def put(self, path: str, data: bytes) -> None:
         """Write something of the leader's own (no compare-and-set), only while we lead."""
         (node,) = self._zookeeper.read([path])
@@ -167,3 +178,11 @@ class Publisher:
             if e.path in [check.path for check in self.epoch.checks]:
                 raise DeposedError(f"we do not lead any more: epoch {self.epoch.number} is over") from e
             raise
+
+
+def _is_whole(data: bytes, path: str) -> bool:
+    """Whether an entry of a history is a plan, and no step on the way to one."""
+    try:
+        return not decode(data, HistoryEntry, path).rollout_of
+    except UsageError:
+        return False

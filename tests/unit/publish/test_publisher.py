@@ -28,9 +28,10 @@ def leader(zookeeper: MemoryZooKeeper) -> Publisher:
     return Publisher(zookeeper, PATHS, raise_epoch(zookeeper, PATHS))  # type: ignore[arg-type]
 
 
-def entry(plan_id: str, topology_id: str = ID, *, executors: int = 1) -> HistoryEntry:
+def entry(plan_id: str, topology_id: str = ID, *, executors: int = 1, rollout_of: str = "") -> HistoryEntry:
     workers = [Worker(supervisor="a", port=1, executors=[(i, i) for i in range(1, executors + 1)])]
-    return HistoryEntry(plan=plan_message(plan_id=plan_id, topology_id=topology_id, workers=workers), reason="GAIN")
+    plan = plan_message(plan_id=plan_id, topology_id=topology_id, workers=workers)
+    return HistoryEntry(plan=plan, reason="GAIN", rollout_of=rollout_of)
 
 
 def published(zookeeper: MemoryZooKeeper, topology_id: str = ID) -> str | None:
@@ -204,6 +205,28 @@ def test_the_history_keeps_the_newest_plans(zookeeper: MemoryZooKeeper) -> None:
     for i in range(KEPT_PLANS + 5):
         publisher.publish([entry(f"p-{i}")], {ID: i - 1} if i else {})
     assert history(zookeeper) == [f"p-{i}" for i in range(5, KEPT_PLANS + 5)]
+
+
+def test_a_rollout_of_many_steps_pushes_no_whole_plan_out_of_the_history(zookeeper: MemoryZooKeeper) -> None:
+    publisher = leader(zookeeper)
+    before = [f"p-{i}" for i in range(KEPT_PLANS)]
+    steps = [f"p-new-{i}-abcd" for i in range(KEPT_PLANS + 5)]
+    of_steps = [entry(s, rollout_of="p-new") for s in steps]
+    for i, e in enumerate([*map(entry, before), *of_steps, entry("p-new")]):
+        publisher.publish([e], {ID: i - 1} if i else {})
+    assert history(zookeeper) == [*before[1:], *steps[-KEPT_PLANS:], "p-new"]
+
+
+def test_what_others_put_into_a_history_is_bounded_and_pushes_no_plan_out(zookeeper: MemoryZooKeeper) -> None:
+    publisher = leader(zookeeper)
+    for i in range(KEPT_PLANS):
+        publisher.publish([entry(f"p-{i}")], {ID: i - 1} if i else {})
+    for i in range(KEPT_PLANS + 5):
+        zookeeper.put(PATHS.plan_history(ID, f"junk-{i:02d}"), b"{nonsense")
+    publisher.publish([entry("p-new")], {ID: KEPT_PLANS - 1})
+    (names,) = zookeeper.children([PATHS.plan_history(ID)])
+    plans, junk = [f"{i:010d}" for i in range(2, KEPT_PLANS + 2)], [f"junk-{i:02d}" for i in range(5, KEPT_PLANS + 5)]
+    assert names == [*plans, *junk]
 
 
 def test_the_effect_of_a_move_is_written_into_its_plan(zookeeper: MemoryZooKeeper) -> None:
