@@ -6,7 +6,7 @@ that whoever leads next knows which tasks were routed around, and what for.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 import msgspec
@@ -110,6 +110,26 @@ class Rollout(Message, frozen=True, kw_only=True):
             )
             said += f", what moved runs, nodes that send to it get to know where{late}"
         return f"{said}: {self.text}" if self.text else said
+
+
+def belongs_to(entry: HistoryEntry, plan_id: str) -> bool:
+    """Whether an entry of a history is this plan, or a step on the way to it, whose id begins with that of the plan."""
+    own = entry.rollout_of or entry.plan.plan_id
+    return own == plan_id or own.startswith(f"{plan_id}-") or plan_id.startswith(f"{own}-")
+
+
+def whole_plans(entries: Sequence[HistoryEntry | None]) -> list[bool]:
+    """Which entries of a history, newest first, are more than steps; None is an entry that cannot be read.
+
+    Of each rollout one is: the plan that it led to or, if it ended early, what was published last.
+    """
+    found: list[bool] = []
+    newer: HistoryEntry | None = None
+    for entry in entries:
+        plan_id = "" if entry is None else entry.rollout_of or entry.plan.plan_id
+        found.append(entry is not None and (newer is None or not belongs_to(newer, plan_id)))
+        newer = entry or newer
+    return found
 
 
 Workers = set[tuple[str, frozenset[int]]]

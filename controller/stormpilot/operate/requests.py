@@ -7,7 +7,6 @@ from typing import Any
 from stormpilot.errors import RefusedError, UsageError
 from stormpilot.messages.controller_state import ControllerState
 from stormpilot.messages.core import HistoryEntry, TopologySnapshot, encode
-from stormpilot.messages.rollouts import Rollout
 from stormpilot.messages.settings import AuditRecord, Request, Verb
 from stormpilot.operate.change import Change
 from stormpilot.operate.operator import Operator, new_id
@@ -55,13 +54,12 @@ def rollback(operator: Operator, topology: RunningTopology, steps: StepsBack = 1
     if steps < 1:
         raise UsageError(f"steps is {steps}, expected 1 or more")
     kept = history(operator, snapshot.id)
-    under_way, _ = operator.read(operator.paths.rollout(snapshot.id), Rollout)
-    back = steps - 1 if under_way is not None and under_way.running else steps  # what it leads to is no history yet
-    if len(kept) <= back:
+    then = next((h.entry for h in kept if h.back == steps), None)
+    if then is None:
         raise RefusedError(
             f"{snapshot.name}: there is no plan {steps} back, the history holds {len(kept)} (stormpilot plan history)"
         )
-    now, then = kept[0].entry, kept[back].entry
+    now = kept[0].entry
     _check(operator, "rollback", snapshot, then)
     text = f"{snapshot.name}: back to plan {then.plan.plan_id}; the leading controller is asked to publish it"
     return _ask(

@@ -7,12 +7,16 @@ import msgspec
 from stormpilot.errors import UsageError
 from stormpilot.messages.controller_state import ControllerState, TopologyView
 from stormpilot.messages.core import ClusterSnapshot, HistoryEntry, decode
+from stormpilot.messages.rollouts import Rollout, belongs_to, whole_plans
 from stormpilot.messages.settings import AuditRecord, DrainSetting
 from stormpilot.operate.operator import Operator
 
 
 class HistoryStep(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A published plan; `back` is how many steps back it is (0: the newest), what `rollback` takes."""
+    """A published plan; `back` is how many steps back it is, what `rollback` takes.
+
+    0 is the newest, or the plan that a rollout leads to: until its last step that is in no history.
+    """
 
     back: int
     entry: HistoryEntry
@@ -42,8 +46,14 @@ def history(operator: Operator, topology_id: str) -> list[HistoryStep]:
                 entries.append(decode(node.data, HistoryEntry, path))
             except UsageError:
                 continue
-    whole = [e for e in entries if not e.rollout_of]
-    return [HistoryStep(back=i, entry=e) for i, e in enumerate(whole)]
+    whole = [e for e, is_whole in zip(entries, whole_plans(entries), strict=True) if is_whole]
+    rollout, _ = operator.read(operator.paths.rollout(topology_id), Rollout)
+    first = 0
+    if rollout is not None and rollout.running:
+        target = rollout.entry.plan.plan_id
+        whole = whole[1:] if whole and whole[0].rollout_of == target else whole
+        first = 0 if whole and belongs_to(whole[0], target) else 1
+    return [HistoryStep(back=i, entry=e) for i, e in enumerate(whole, start=first)]
 
 
 def audit(operator: Operator, since_ms: int = 0) -> list[AuditRecord]:

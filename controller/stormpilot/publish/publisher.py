@@ -10,6 +10,7 @@ import msgspec
 from stormpilot.errors import RefusedError, UsageError
 from stormpilot.messages.core import EffectPart, HistoryEntry, decode, encode
 from stormpilot.messages.moves import MoveState
+from stormpilot.messages.rollouts import whole_plans
 from stormpilot.messages.signing import signed
 from stormpilot.publish.epoch import Epoch
 from stormpilot.zookeeper.client import Append, ConflictError, DeniedError, Put, Step, ZooKeeper
@@ -161,7 +162,8 @@ class Publisher:
         names = sorted(names, reverse=True)
         ours = [n for n in names if HISTORY_NUMBER.fullmatch(n)][: 2 * KEPT_PLANS + 1]
         nodes = self._zookeeper.read([self.paths.plan_history(topology_id, n) for n in ours], keep_denied=True)
-        whole = [n for n, node in zip(ours, nodes, strict=True) if node is not None and _is_whole(node.data, n)]
+        entries = [None if node is None else _entry(node.data, n) for n, node in zip(ours, nodes, strict=True)]
+        whole = [n for n, is_whole in zip(ours, whole_plans(entries), strict=True) if is_whole]
         others = [n for n in names if n not in whole]
         for name in [*whole[KEPT_PLANS:], *others[KEPT_PLANS:]]:
             self._zookeeper.delete(self.paths.plan_history(topology_id, name))
@@ -180,9 +182,9 @@ class Publisher:
             raise
 
 
-def _is_whole(data: bytes, path: str) -> bool:
-    """Whether an entry of a history is a plan, and no step on the way to one."""
+def _entry(data: bytes, name: str) -> HistoryEntry | None:
+    """An entry of a history; None where it cannot be read."""
     try:
-        return not decode(data, HistoryEntry, path).rollout_of
+        return decode(data, HistoryEntry, name)
     except UsageError:
-        return False
+        return None

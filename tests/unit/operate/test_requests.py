@@ -12,8 +12,18 @@ from doubles.snapshots import cluster, topology
 from stormpilot import operate
 from stormpilot.errors import RefusedError
 from stormpilot.messages.controller_state import ControllerState, TopologyView
-from stormpilot.messages.core import HistoryEntry, Message, ModeSetting, PauseSetting, Worker, encode, plan_checksum
-from stormpilot.messages.settings import DrainSetting
+from stormpilot.messages.core import (
+    HistoryEntry,
+    Message,
+    ModeSetting,
+    PauseSetting,
+    Worker,
+    decode,
+    encode,
+    plan_checksum,
+)
+from stormpilot.messages.rollouts import Phase, Rollout, RolloutStepPart
+from stormpilot.messages.settings import DrainSetting, Request
 from stormpilot.operate import Operator
 from stormpilot.zookeeper.paths import Paths
 
@@ -22,13 +32,14 @@ ID = "flights-1-1763690000"
 Slots = Mapping[tuple[str, int], Sequence[int]]
 RUNNING: Slots = {("a", 6700): (1, 2, 3), ("b", 6700): (4, 5, 6)}
 OTHER: Slots = {("a", 6700): (1, 2, 4), ("b", 6700): (3, 5, 6)}
+PARTLY: Slots = {("a", 6700): (1, 2, 5), ("b", 6700): (3, 4, 6)}
 
 
-def entry(slots: Slots = OTHER, age_s: float = 60.0, plan_id: str = "p-1") -> HistoryEntry:
+def entry(slots: Slots = OTHER, age_s: float = 60.0, plan_id: str = "p-1", rollout_of: str = "") -> HistoryEntry:
     workers = [Worker(supervisor=s, port=p, executors=[(t, t) for t in ts]) for (s, p), ts in slots.items()]
     checksum = plan_checksum(ID, plan_id, "r-1", 1, workers)
     plan = plan_message(age_s, plan_id=plan_id, topology_id=ID, workers=workers, checksum=checksum)
-    return HistoryEntry(plan=plan, reason="GAIN", text="falls", moved_executors=2)
+    return HistoryEntry(plan=plan, reason="GAIN", text="falls", moved_executors=2, rollout_of=rollout_of)
 
 
 def state(**fields: object) -> ControllerState:
@@ -132,3 +143,46 @@ def test_proposal_is_refused_when_the_leading_controller_finds_it_too_old(zookee
 def test_rollback_to_what_runs_is_refused(zookeeper: MemoryZooKeeper) -> None:
     zookeeper.put(PATHS.plan_history(ID, "0000000001"), encode(entry(RUNNING, plan_id="p-0")))
     assert refused(zookeeper, "rollback") == "flights: plan p-0 is what runs now"
+
+
+STEP = {"plan_id": "p-2-1-abcd", "rollout_of": "p-2"}
+WITHDRAWN = {"plan_id": "p-2-2-abcd", "rollout_of": "p-2"}
+LAST, AGAIN = {"plan_id": "p-2"}, {"plan_id": "p-2-2-ef01"}
+
+
+@pytest.mark.parametrize(
+    ("published", "target", "phase", "before"),
+    [
+        ([], "p-2", "ended", "p-0"),
+        ([], "p-2", "ready", "p-now"),
+        ([STEP], "p-2", "ready", "p-now"),
+        ([STEP], "p-2", "ended", "p-now"),
+        ([STEP, LAST], "p-2", "moving", "p-now"),
+        ([STEP, LAST], "p-2", "ended", "p-now"),
+        ([STEP, LAST, WITHDRAWN], "p-2", "ready", "p-now"),
+        ([STEP, LAST, WITHDRAWN], "p-2", "ended", "p-now"),
+        ([STEP, LAST, WITHDRAWN, AGAIN], "p-2", "moving", "p-now"),
+        ([STEP, LAST, WITHDRAWN, AGAIN], "p-2", "ended", "p-now"),
+        ([STEP], "p-3", "draining", STEP["plan_id"]),
+        ([STEP, {"plan_id": "p-3-1-abcd", "rollout_of": "p-3"}], "p-3", "draining", STEP["plan_id"]),
+        ([STEP, LAST], "p-3", "draining", "p-2"),
+    ],
+)
+def test_rollback_goes_back_to_what_ran_before_a_rollout_however_far_that_came(
+    zookeeper: MemoryZooKeeper, published: list[dict[str, str]], target: str, phase: Phase, before: str
+) -> None:
+    """The rollout to `target` is in this phase, and these were published after p-0 and p-now."""
+    zookeeper.put(PATHS.topology(ID), encode(topology({t: slot for slot, ts in PARTLY.items() for t in ts}, id=ID)))
+    for n, plan in enumerate(published, start=3):
+        zookeeper.put(PATHS.plan_history(ID, f"{n:010d}"), encode(entry(**plan)))
+    step = RolloutStepPart(workers=entry().plan.workers)
+    m = Rollout(topology_id=ID, entry=entry(plan_id=target), steps=[step], phase=phase, since_ms=1, started_at_ms=1)
+    zookeeper.put(PATHS.rollout(ID), encode(m))
+    operate.rollback(operator(zookeeper), "flights")
+    (node,) = zookeeper.read([PATHS.request(ID)])
+    assert node is not None
+    asked = decode(node.data, Request, "request").entry
+    assert asked is not None
+    assert asked.plan.plan_id == before
+    back = {h.back: h.entry.plan.plan_id for h in operate.history(operator(zookeeper), ID)}
+    assert back[1] == before
