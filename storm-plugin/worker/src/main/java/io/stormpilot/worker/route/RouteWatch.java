@@ -10,6 +10,7 @@ import org.apache.storm.shade.org.apache.curator.framework.CuratorFramework;
 import org.apache.storm.shade.org.apache.curator.framework.recipes.cache.ChildData;
 import org.apache.storm.shade.org.apache.curator.framework.recipes.cache.TreeCache;
 import org.apache.storm.shade.org.apache.curator.framework.recipes.cache.TreeCacheEvent;
+import org.apache.storm.shade.org.apache.curator.framework.state.ConnectionState;
 import org.apache.storm.utils.CuratorUtils;
 import org.apache.storm.utils.ObjectReader;
 import org.apache.storm.utils.ZookeeperAuthInfo;
@@ -21,6 +22,7 @@ import org.slf4j.LoggerFactory;
  * worker. Without ZooKeeper what was last read stays in force; a table that is broken or gone
  * counts as none.
  */
+@SuppressWarnings("deprecation") // Curator's newer cache is not in Storm before 2.6
 final class RouteWatch implements Supplier<Routes> {
 
   static final String ZOOKEEPER_ROOT = "stormpilot.zookeeper.root";
@@ -33,8 +35,9 @@ final class RouteWatch implements Supplier<Routes> {
   private final String path;
   private final CountDownLatch first = new CountDownLatch(1);
   private volatile Routes routes = Routes.NONE;
+  private TreeCache cache;
 
-  private RouteWatch(String path) {
+  RouteWatch(String path) {
     this.path = path;
   }
 
@@ -51,7 +54,7 @@ final class RouteWatch implements Supplier<Routes> {
     String base = root instanceof String s && !s.isBlank() ? s.strip() : DEFAULT_ROOT;
     RouteWatch watch = new RouteWatch(base.replaceAll("/+$", "") + "/v1/routes/" + topologyId);
     try {
-      watch.start(conf);
+      watch.start(client(conf));
       int wait = ObjectReader.getInt(conf.get(WAIT), DEFAULT_WAIT_S);
       if (!watch.first.await(wait, TimeUnit.SECONDS)) {
         LOG.warn(
@@ -65,19 +68,43 @@ final class RouteWatch implements Supplier<Routes> {
     return watch;
   }
 
-  @SuppressWarnings("deprecation") // Curator's newer cache is not in Storm before 2.6
-  private void start(Map<String, Object> conf) throws Exception {
-    CuratorFramework zk =
-        CuratorUtils.newCuratorStarted(
-            conf,
-            ObjectReader.getStrings(conf.get(Config.STORM_ZOOKEEPER_SERVERS)),
-            conf.get(Config.STORM_ZOOKEEPER_PORT),
-            new ZookeeperAuthInfo(conf),
-            null);
-    TreeCache cache =
-        TreeCache.newBuilder(zk, path).setMaxDepth(0).setCreateParentNodes(false).build();
+  private static CuratorFramework client(Map<String, Object> conf) {
+    return CuratorUtils.newCuratorStarted(
+        conf,
+        ObjectReader.getStrings(conf.get(Config.STORM_ZOOKEEPER_SERVERS)),
+        conf.get(Config.STORM_ZOOKEEPER_PORT),
+        new ZookeeperAuthInfo(conf),
+        null);
+  }
+
+  void start(CuratorFramework zk) throws Exception {
+    watch(zk);
+    zk.getConnectionStateListenable()
+        .addListener(
+            (client, state) -> {
+              if (state == ConnectionState.RECONNECTED) {
+                watchAnew(client);
+              }
+            });
+  }
+
+  private synchronized void watch(CuratorFramework zk) throws Exception {
+    cache = TreeCache.newBuilder(zk, path).setMaxDepth(0).setCreateParentNodes(false).build();
     cache.getListenable().addListener((client, event) -> follow(event));
     cache.start();
+  }
+
+  /** A cache that knows of no table does not watch for one in a new session: another one does. */
+  private synchronized void watchAnew(CuratorFramework zk) {
+    if (cache.getCurrentData(path) != null) {
+      return;
+    }
+    cache.close();
+    try {
+      watch(zk);
+    } catch (Exception e) {
+      LOG.error("cannot watch routing table {} until the next connection", path, e);
+    }
   }
 
   private void follow(TreeCacheEvent event) {

@@ -1,19 +1,24 @@
 package io.stormpilot.worker.route;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertTimeoutPreemptively;
 
+import io.stormpilot.TestZookeeper;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.LinkedBlockingQueue;
 import java.util.function.BooleanSupplier;
 import org.apache.storm.Config;
 import org.apache.storm.shade.org.apache.curator.framework.CuratorFramework;
 import org.apache.storm.shade.org.apache.curator.framework.CuratorFrameworkFactory;
+import org.apache.storm.shade.org.apache.curator.framework.state.ConnectionState;
 import org.apache.storm.shade.org.apache.curator.retry.RetryOneTime;
 import org.apache.storm.testing.InProcessZookeeper;
 import org.apache.storm.utils.Utils;
@@ -90,6 +95,44 @@ class RouteWatchTest {
     eventually(() -> watch.get().equals(read()));
     zk.delete().forPath(path("later-1"));
     eventually(() -> watch.get() == Routes.NONE);
+  }
+
+  /** Written so late that what is read at the reconnection does not show it: only a watch does. */
+  @Test
+  void followsATableThatIsWrittenAfterAnOutageLongerThanTheSession() throws Exception {
+    BlockingQueue<ConnectionState> states = new LinkedBlockingQueue<>();
+    try (TestZookeeper own = new TestZookeeper();
+        CuratorFramework watching = TestZookeeper.client(shortSessions(own))) {
+      RouteWatch watch = new RouteWatch(path("outage-1"));
+      watch.start(watching);
+      watching.getConnectionStateListenable().addListener((client, state) -> states.add(state));
+      assertNull(watching.checkExists().forPath(path("outage-1")));
+      own.stop();
+      await(states, ConnectionState.LOST);
+      own.startAgain();
+      await(states, ConnectionState.RECONNECTED);
+      assertNull(watching.checkExists().forPath(path("outage-1")));
+      try (CuratorFramework writing = own.patientClient()) {
+        writing.create().creatingParentsIfNeeded().forPath(path("outage-1"), table);
+      }
+      eventually(() -> watch.get().equals(read()));
+    }
+  }
+
+  private static Map<String, Object> shortSessions(TestZookeeper own) {
+    Map<String, Object> conf = own.conf();
+    conf.put(Config.STORM_ZOOKEEPER_RETRY_TIMES, 20);
+    return conf;
+  }
+
+  private static void await(BlockingQueue<ConnectionState> states, ConnectionState wanted) {
+    assertTimeoutPreemptively(
+        SOON,
+        () -> {
+          while (states.take() != wanted) {
+            continue;
+          }
+        });
   }
 
   private static Routes read() {
