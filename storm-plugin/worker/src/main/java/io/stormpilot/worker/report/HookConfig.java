@@ -52,7 +52,8 @@ public record HookConfig(boolean enabled, long periodMs, String zookeeperRoot) {
 
   private static String root(Map<String, Object> conf) {
     Object value = conf.get(ZOOKEEPER_ROOT);
-    String root = value == null ? "/stormpilot" : value.toString().strip();
+    String text = value == null ? "" : value.toString().strip();
+    String root = text.isEmpty() ? "/stormpilot" : text;
     while (root.endsWith("/")) {
       root = root.substring(0, root.length() - 1);
     }

@@ -1,5 +1,6 @@
 package io.stormpilot.worker.route;
 
+import io.stormpilot.worker.report.HookConfig;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CountDownLatch;
@@ -25,9 +26,7 @@ import org.slf4j.LoggerFactory;
 @SuppressWarnings("deprecation") // Curator's newer cache is not in Storm before 2.6
 final class RouteWatch implements Supplier<Routes> {
 
-  static final String ZOOKEEPER_ROOT = "stormpilot.zookeeper.root";
   static final String WAIT = "stormpilot.routes.wait.secs";
-  private static final String DEFAULT_ROOT = "/stormpilot";
   private static final int DEFAULT_WAIT_S = 3;
   private static final Logger LOG = LoggerFactory.getLogger(RouteWatch.class);
   private static final Map<String, RouteWatch> BY_TOPOLOGY = new ConcurrentHashMap<>();
@@ -50,15 +49,14 @@ final class RouteWatch implements Supplier<Routes> {
   }
 
   private static RouteWatch begin(String topologyId, Map<String, Object> conf) {
-    Object root = conf.get(ZOOKEEPER_ROOT);
-    String base = root instanceof String s && !s.isBlank() ? s.strip() : DEFAULT_ROOT;
-    RouteWatch watch = new RouteWatch(base.replaceAll("/+$", "") + "/v1/routes/" + topologyId);
+    String base = HookConfig.of(conf).zookeeperRoot() + "/v1/routes/";
+    RouteWatch watch = new RouteWatch(base + topologyId);
+    int waitSecs = waitSecs(conf);
     try {
       watch.start(client(conf));
-      int wait = ObjectReader.getInt(conf.get(WAIT), DEFAULT_WAIT_S);
-      if (!watch.first.await(wait, TimeUnit.SECONDS)) {
+      if (!watch.first.await(waitSecs, TimeUnit.SECONDS)) {
         LOG.warn(
-            "routing table {} not read within {} s; routing without a table", watch.path, wait);
+            "routing table {} not read within {} s; routing without a table", watch.path, waitSecs);
       }
     } catch (InterruptedException e) {
       Thread.currentThread().interrupt();
@@ -66,6 +64,16 @@ final class RouteWatch implements Supplier<Routes> {
       LOG.error("cannot watch routing table {}; routing without a table", watch.path, e);
     }
     return watch;
+  }
+
+  static int waitSecs(Map<String, Object> conf) {
+    Object value = conf.get(WAIT);
+    try {
+      return ObjectReader.getInt(value, DEFAULT_WAIT_S);
+    } catch (RuntimeException e) {
+      LOG.warn("{} is {}, expected whole seconds; using {}", WAIT, value, DEFAULT_WAIT_S);
+      return DEFAULT_WAIT_S;
+    }
   }
 
   private static CuratorFramework client(Map<String, Object> conf) {

@@ -26,6 +26,12 @@ class HookConfigTest {
   }
 
   @Test
+  void aRootOfBlanksIsNone() {
+    Map<String, Object> conf = Map.of("stormpilot.zookeeper.root", " ");
+    assertEquals("/stormpilot", HookConfig.of(conf).zookeeperRoot());
+  }
+
+  @Test
   void valueThatCannotBeUsedIsReplaced() {
     for (Object wrong : new Object[] {"often", -1, 0, 1e9}) {
       assertEquals(5_000, HookConfig.of(Map.of("stormpilot.report.secs", wrong)).periodMs());

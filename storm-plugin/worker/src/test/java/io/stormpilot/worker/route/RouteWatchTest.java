@@ -51,11 +51,15 @@ class RouteWatchTest {
   }
 
   private static RouteWatch watch(String topologyId) {
+    return RouteWatch.of(topologyId, conf());
+  }
+
+  private static Map<String, Object> conf() {
     Map<String, Object> conf = Utils.readDefaultConfig();
     conf.put(Config.STORM_ZOOKEEPER_SERVERS, List.of("127.0.0.1"));
     conf.put(Config.STORM_ZOOKEEPER_PORT, zookeeper.getPort());
     conf.put(RouteWatch.WAIT, 30);
-    return RouteWatch.of(topologyId, conf);
+    return conf;
   }
 
   private static String path(String topologyId) {
@@ -76,6 +80,22 @@ class RouteWatchTest {
   void theTableIsInForceWhenTheWorkerBegins() throws Exception {
     zk.create().creatingParentsIfNeeded().forPath(path("ready-1"), table);
     assertEquals(Routes.read(table), watch("ready-1").get());
+  }
+
+  @Test
+  void aRootWithoutALeadingSlashIsTheOneThatReportsGoTo() throws Exception {
+    zk.create().creatingParentsIfNeeded().forPath("/prod/v1/routes/rooted-1", table);
+    Map<String, Object> conf = conf();
+    conf.put("stormpilot.zookeeper.root", "prod/");
+    assertEquals(Routes.read(table), RouteWatch.of("rooted-1", conf).get());
+  }
+
+  @Test
+  void aTimeToWaitThatIsNoneIsReplaced() {
+    assertEquals(7, RouteWatch.waitSecs(Map.of("stormpilot.routes.wait.secs", 7)));
+    for (Object wrong : List.<Object>of("soon", "", List.of())) {
+      assertEquals(3, RouteWatch.waitSecs(Map.of("stormpilot.routes.wait.secs", wrong)));
+    }
   }
 
   @Test
