@@ -44,11 +44,13 @@ public final class WorkerReporter {
   private ReportStore store;
   private Set<String> mine;
   private long seq;
+  private long pauseMs;
   private boolean failing;
 
   WorkerReporter(Worker worker, long periodMs, StoreFactory stores) {
     this.worker = worker;
     this.periodMs = periodMs;
+    this.pauseMs = periodMs;
     this.stores = stores;
     this.encoder = new ReportEncoder(worker);
     this.readings = new WorkerReadings(worker.port());
@@ -117,20 +119,26 @@ public final class WorkerReporter {
 
   private void run() {
     try {
-      while (!closing.await(periodMs, TimeUnit.MILLISECONDS)) {
+      while (!closing.await(pauseMs, TimeUnit.MILLISECONDS)) {
         report();
       }
       report();
     } catch (InterruptedException e) {
       LOG.debug("stopped reporting");
+    } catch (Throwable fault) {
+      return; // no more reports, but the worker goes on
     } finally {
       closeStore();
       closed.countDown();
     }
   }
 
-  /** One report; whatever goes wrong, the next one may get through. */
+  /**
+   * One report; whatever goes wrong, the next one may get through. An error that left this thread
+   * would end the worker.
+   */
   private void report() {
+    pauseMs = periodMs;
     try {
       if (store == null) {
         store = stores.open();
@@ -141,11 +149,23 @@ public final class WorkerReporter {
         failing = false;
         LOG.info("stormpilot: load reports reach ZooKeeper again");
       }
-    } catch (Exception | LinkageError e) {
+    } catch (Throwable fault) {
+      failed(fault);
+    }
+  }
+
+  private void failed(Throwable fault) {
+    try {
+      if (fault instanceof VirtualMachineError) { // as without memory: begin anew, and later
+        closeStore();
+        pauseMs = 2 * periodMs;
+      }
       if (!failing) {
         failing = true;
-        LOG.warn("stormpilot: load reports do not reach ZooKeeper; retrying: {}", e.toString());
+        LOG.warn("stormpilot: load reports do not reach ZooKeeper; retrying: {}", fault.toString());
       }
+    } catch (Throwable again) {
+      failing = false; // there may be memory for the line next time
     }
   }
 
@@ -177,12 +197,15 @@ public final class WorkerReporter {
   }
 
   private void closeStore() {
+    ReportStore old = store;
+    store = null;
+    mine = null;
     try {
-      if (store != null) {
-        store.close();
+      if (old != null) {
+        old.close();
       }
-    } catch (RuntimeException e) {
-      LOG.debug("closing the store", e);
+    } catch (Throwable fault) {
+      return; // its session ends by itself
     }
   }
 }

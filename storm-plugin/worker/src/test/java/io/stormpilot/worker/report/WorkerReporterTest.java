@@ -15,6 +15,8 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 class WorkerReporterTest {
 
@@ -27,6 +29,8 @@ class WorkerReporterTest {
   private final CountDownLatch waiting = new CountDownLatch(1);
   private final CountDownLatch failures = new CountDownLatch(3);
   private volatile boolean hangs;
+  private volatile Error error;
+  private final CountDownLatch errors = new CountDownLatch(3);
 
   private final class MemoryStore implements ReportStore {
     @Override
@@ -34,6 +38,11 @@ class WorkerReporterTest {
       if (hangs) {
         waiting.countDown();
         answer.await();
+      }
+      Error now = error;
+      if (now != null) {
+        errors.countDown();
+        throw now;
       }
       if (away) {
         failures.countDown();
@@ -55,6 +64,10 @@ class WorkerReporterTest {
     @Override
     public void close() {
       closed = true;
+      Error now = error;
+      if (now != null) {
+        throw now;
+      }
     }
   }
 
@@ -94,6 +107,20 @@ class WorkerReporterTest {
     bolt.executed(FakeTuples.tuple(1, "default"), null);
     away = false;
     eventually("the newest report", SOON, () -> text().contains("[[1,\"default\",6]]"));
+    reporter.leave(bolt);
+  }
+
+  @ParameterizedTest
+  @ValueSource(classes = {OutOfMemoryError.class, StackOverflowError.class, AssertionError.class})
+  void anErrorEndsNeitherTheReportsNorTheWorker(Class<? extends Error> kind) throws Exception {
+    error = kind.getConstructor().newInstance();
+    WorkerReporter reporter = reporter(10);
+    TaskCounters bolt = Samples.bolt(3, 5);
+    reporter.add(bolt);
+    assertTrue(errors.await(SOON.toSeconds(), TimeUnit.SECONDS), "several reports that fail");
+    error = null;
+    eventually("a report", SOON, () -> text().contains("[[1,\"default\",5]]"));
+    assertEquals(kind != AssertionError.class, closed, "without memory a store is not kept");
     reporter.leave(bolt);
   }
 
