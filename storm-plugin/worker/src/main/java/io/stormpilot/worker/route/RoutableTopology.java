@@ -11,8 +11,6 @@ import org.apache.storm.generated.Bolt;
 import org.apache.storm.generated.ComponentCommon;
 import org.apache.storm.generated.Grouping;
 import org.apache.storm.generated.InvalidTopologyException;
-import org.apache.storm.generated.JavaObject;
-import org.apache.storm.generated.JavaObjectArg;
 import org.apache.storm.generated.StormTopology;
 
 /**
@@ -117,9 +115,7 @@ public final class RoutableTopology {
                   : "FIELDS " + GSON.toJson(grouping.get_fields());
           default -> null;
         };
-    return original == null
-        ? grouping
-        : Grouping.custom_object(new JavaObject(OURS, List.of(JavaObjectArg.string_arg(original))));
+    return original == null ? grouping : RoutedGrouping.of(original);
   }
 
   private static void add(String id, ComponentCommon common, int count)

@@ -14,6 +14,8 @@ import java.util.function.Supplier;
 import org.apache.storm.daemon.GrouperFactory;
 import org.apache.storm.generated.GlobalStreamId;
 import org.apache.storm.generated.Grouping;
+import org.apache.storm.generated.JavaObject;
+import org.apache.storm.generated.JavaObjectArg;
 import org.apache.storm.generated.NullStruct;
 import org.apache.storm.grouping.LoadAwareCustomStreamGrouping;
 import org.apache.storm.grouping.LoadMapping;
@@ -58,6 +60,18 @@ public final class RoutedGrouping implements LoadAwareCustomStreamGrouping, Seri
   public RoutedGrouping(String original) {
     grouping(original);
     this.original = original;
+  }
+
+  /**
+   * A grouping for {@code BoltDeclarer.grouping} that Nimbus and the controller recognise. What
+   * {@code customGrouping} is given follows routes too, but they see some custom grouping in it.
+   *
+   * @param original as for the constructor
+   */
+  public static Grouping of(String original) {
+    grouping(original);
+    List<JavaObjectArg> arguments = List.of(JavaObjectArg.string_arg(original));
+    return Grouping.custom_object(new JavaObject(RoutedGrouping.class.getName(), arguments));
   }
 
   RoutedGrouping(String original, Supplier<Routes> table) {

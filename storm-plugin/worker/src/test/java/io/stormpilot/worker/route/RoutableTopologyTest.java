@@ -83,6 +83,20 @@ class RoutableTopologyTest {
   }
 
   @Test
+  void aGroupingThatItsTopologyDeclaresIsRecognised() throws Exception {
+    TopologyBuilder builder = new TopologyBuilder();
+    builder.setSpout("words", new TestWordSpout());
+    builder
+        .setBolt("declared", new TestWordCounter(), 2)
+        .grouping(WORDS, RoutedGrouping.of("FIELDS [\"word\"]"));
+    StormTopology topology = builder.createTopology();
+    assertEquals("FIELDS [\"word\"]", grouping(topology, "declared"));
+    Map<String, Object> conf = Map.of("stormpilot.standby.executors", Map.of("declared", 1));
+    assertEquals(List.of("declared"), RoutableTopology.change(conf, topology));
+    assertThrows(IllegalArgumentException.class, () -> RoutedGrouping.of("ALL"));
+  }
+
+  @Test
   void standbyExecutorsAreAddedOnceAndSaidInTheComponentsConfiguration() throws Exception {
     Map<String, Object> conf =
         Map.of("stormpilot.standby.executors", Map.of("keyed", 2L, "shell", 1));
