@@ -110,6 +110,8 @@ class Rolling:
     answers: bool = True
     last_answers: dict[int, KeyedTask] = field(default_factory=dict)
     """What tasks wrote that do not answer any more."""
+    late: dict[int, list[int]] = field(default_factory=dict)
+    """Partitions of which a task gets tuples though it gave them away: a sender keeps to an old table."""
     shim: str = ""
     """What the plug-in says of a new plan instead of applying it; "silent": nothing."""
     before_write: Callable[[Next], bool] = lambda _: True
@@ -233,7 +235,10 @@ class Rolling:
         told = [] if route is None else route.handovers
         saved = {t: [h.key for h in told if (h.from_, h.phase) == (t, "save")] for t in WORK}
         loaded = {t: [h.key for h in told if (h.to, h.phase) == (t, "load")] for t in WORK}
-        return {t: KeyedTask(topology_id=T, task=t, saved=saved[t], loaded=loaded[t]) for t in WORK}
+        return {
+            t: KeyedTask(topology_id=T, task=t, saved=saved[t], loaded=loaded[t], late=self.late.get(t, []))
+            for t in WORK
+        }
 
     def reporting(self) -> set[int]:
         """Tasks whose process has begun to report."""

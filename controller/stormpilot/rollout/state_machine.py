@@ -7,7 +7,8 @@
 Each arrow is one transaction: the routing table, the plan and this state change together or not at all. So whoever goes
 on after a crash finds the state as it is, and a task that gets no tuples is always named in it. It ends in `ended` from
 every state: `abort` and all that goes wrong give the tuples back, at the latest after `start_timeout_s`. Keyed state
-that is on its way may keep a task longer: until it has arrived or was given up.
+that is on its way may keep a task longer: until it has arrived or was given up. A step drains for `drain_timeout_s`,
+and for what one hand-over of keyed state may take.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import msgspec
 
 from stormpilot.config.rollout import RolloutSection
 from stormpilot.errors import RefusedError
+from stormpilot.messages.handover import ANSWER_MS
 from stormpilot.messages.rollouts import Outcome, Rollout, running_workers, workers_of
 from stormpilot.messages.routes import Routes
 from stormpilot.rollout.facts import Facts, placed, uninformed_supervisors
@@ -116,7 +118,7 @@ def _draining(m: Rollout, facts: Facts, config: RolloutSection) -> Next | None:
     if not _fits(m, facts):
         return _begin_return(m, facts, "DISTURBED", "executors moved while tasks drained")
     if drains(m, facts):
-        return None
+        return _drains_too_long(m, facts, config)
     if m.stage.switches:
         text = f"{len(m.stage.switches)} tasks gave their tuples to others that stood by"
         after = msgspec.structs.replace(m, phase="returning", since_ms=facts.now_ms, outcome="DONE", text=text)
@@ -130,6 +132,15 @@ def _draining(m: Rollout, facts: Facts, config: RolloutSection) -> Next | None:
         uninformed_supervisors=uninformed_supervisors(m, facts),
     )
     return Next(after, publish=True)
+
+
+def _drains_too_long(m: Rollout, facts: Facts, config: RolloutSection) -> Next | None:
+    """An end for what can only be keyed state: its tasks get tuples late again and again, and it follows them."""
+    for_ms = facts.now_ms - m.since_ms
+    if for_ms <= config.drain_timeout_s * 1000 + 2 * ANSWER_MS:
+        return None
+    text = f"keyed state of its tasks was still on its way after {for_ms / 1000:.0f} s"
+    return _begin_return(m, facts, "TOO_LATE", text)
 
 
 def _moving(m: Rollout, facts: Facts, config: RolloutSection) -> Next | None:

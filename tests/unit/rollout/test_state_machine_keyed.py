@@ -56,6 +56,21 @@ def test_a_rollout_goes_on_without_the_state_of_a_task_that_is_gone() -> None:
     assert len(said) == 1 and "task 2 did not save it within 60 s: given up" in said[0]
 
 
+def test_a_step_whose_keyed_state_never_rests_gives_its_tuples_back() -> None:
+    """All that is asked for is handed over at once; task 2 gets tuples of a partition late again and again."""
+    r = handing_over(late={2: [0]})
+    while r.rollout.phase != "draining":
+        r.look()
+    since_s = r.now_s
+    r.looks(int(CONFIG.drain_timeout_s) + 120)
+    assert r.rollout.phase == "draining"
+    r.looks(1)
+    assert (r.rollout.phase, r.rollout.outcome) == ("returning", "TOO_LATE")
+    assert r.rollout.text == f"keyed state of its tasks was still on its way after {r.now_s - since_s} s"
+    r.until_ended()
+    r.everybody_gets_tuples()
+
+
 def test_a_step_that_moves_and_cannot_give_tuples_back_in_time_gives_them_back_later() -> None:
     """A task gets tuples of partitions that it gave away, and their state follows, again and again."""
     r = handing_over()
