@@ -105,6 +105,8 @@ class Rolling:
     now_s: int = 0
     apply_s: int = 2
     never_start: set[int] = field(default_factory=set)
+    silent: set[int] = field(default_factory=set)
+    """Tasks whose worker has not reported for long."""
     hands_over: bool = False
     """Whether `work` hands its keyed state over; then what it is told is done before the next look, if `answers`."""
     answers: bool = True
@@ -217,6 +219,7 @@ class Rolling:
             status=self.status,
             idle=frozenset(WORK) - self.active(),
             alive=frozenset(t for t in running if self.now_s > self._first.get(t, (0, 0))[0]),
+            silent=frozenset(self.silent),
             processes=processes_of(loads),
             keyed=self._keyed() if self.answers else self.last_answers,
             held=self.held,

@@ -23,7 +23,7 @@ from stormpilot.decide.effect import Promise
 from stormpilot.decide.events import Event, EventKind
 from stormpilot.errors import RefusedError, UnreachableError
 from stormpilot.messages.core import HistoryEntry, encode
-from stormpilot.messages.load import TaskLoad
+from stormpilot.messages.load import TaskLoad, silent_tasks
 from stormpilot.messages.moves import MoveState
 from stormpilot.messages.rollouts import Rollout, RolloutStepPart, running_workers
 from stormpilot.messages.routable import route_in_force, tasks_of
@@ -251,6 +251,7 @@ class RolloutRunner:
         table = snapshot.tables.get(t)
         routes = None if table is None else table.message
         plan = snapshot.plans.get(t)
+        ages_s = {task: r.age_s for task, r in observation.rates[t].items()}
         return Facts(
             now_ms=observation.at_ms,
             snapshot=snapshot.topologies[t],
@@ -258,6 +259,7 @@ class RolloutRunner:
             routes=routes,
             plan_id=None if plan is None or plan.message is None else plan.message.plan_id,
             status=snapshot.statuses.get(t),
+            silent=silent_tasks(snapshot.topologies[t], ages_s),
             processes=processes_of(newest),
             keyed=self.observer.keyed(t) if routes is not None and any(r.hands_over for r in routes.components) else {},
         )

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Mapping
+
 import msgspec
 
-from stormpilot.messages.core import Message, Part
+from stormpilot.messages.core import Message, Part, TopologySnapshot
+
+REPORT_SECS_KEY = "stormpilot.report.secs"
+"""Key of a topology's configuration: seconds between two reports of a task."""
+DEFAULT_REPORT_S = 5.0
+SILENT_PERIODS, SILENT_S = 3, 10.0
+"""Periods without a report after which a worker may be down, and the shortest such time: workers pause at times."""
 
 
 class TaskLoad(Part, frozen=True, kw_only=True, gc=False):
@@ -92,3 +101,21 @@ def idle(before: TaskLoad, now: TaskLoad) -> bool:
         return False
     in_hand = now.acked and sum(tuples for _, _, tuples in now.received) > now.acked
     return (now.received, now.acked) == (before.received, before.acked) and not in_hand
+
+
+def silent_tasks(snapshot: TopologySnapshot, ages_s: Mapping[int, float]) -> dict[int, float]:
+    """Tasks whose worker may be down, and for how long (s) no task of it has reported.
+
+    `ages_s` are the ages of the newest reports, by task. One task alone may be silent while it works.
+    """
+    value = snapshot.config.get(REPORT_SECS_KEY)
+    period_s = value if isinstance(value, int | float) else DEFAULT_REPORT_S
+    longest_s = max(SILENT_PERIODS * period_s, SILENT_S)
+    workers: defaultdict[tuple[str | None, int | None], list[int]] = defaultdict(list)
+    for e in snapshot.executors:
+        workers[e.supervisor, e.port] += [t for t in range(e.start, e.end + 1) if t in ages_s]
+    found: dict[int, float] = {}
+    for tasks in workers.values():
+        if tasks and (for_s := min(ages_s[t] for t in tasks)) > longest_s:
+            found |= dict.fromkeys(tasks, for_s)
+    return found

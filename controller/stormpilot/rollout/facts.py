@@ -20,11 +20,11 @@ class Facts:
 
     `routes` is the table (None: none, or it cannot be read); `plan_id` that of the published plan, `status` what the
     plug-in says. `idle` are tasks that did nothing between their last two reports, `alive` those that reported since
-    the phase began, `processes` where each task reported from last; `keyed` what tasks wrote that hand state over, by
-    task. `held` says why nothing may be begun (paused, blackout), `forbidden_target` why its target may not be any
-    more. Asked in `ready` alone: `stage` is the present step by what is measured now, None: it cannot be done,
-    `lacking` says why; `replanned_steps` are other steps from here to the same end. `supervisors` are those that are
-    alive.
+    the phase began, `silent` those whose worker may be down, `processes` where each task reported from last; `keyed`
+    what tasks wrote that hand state over, by task. `held` says why nothing may be begun (paused, blackout),
+    `forbidden_target` why its target may not be any more. Asked in `ready` alone: `stage` is the present step by what
+    is measured now, None: it cannot be done, `lacking` says why; `replanned_steps` are other steps from here to the
+    same end. `supervisors` are those that are alive.
     """
 
     now_ms: int
@@ -35,6 +35,7 @@ class Facts:
     status: StatusMessage | None
     idle: Collection[int] = frozenset()
     alive: Collection[int] = frozenset()
+    silent: Collection[int] = frozenset()
     processes: Sequence[ProcessPart] = ()
     keyed: Mapping[int, KeyedTask] = field(default_factory=dict)
     held: str = ""

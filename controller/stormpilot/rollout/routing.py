@@ -37,6 +37,12 @@ def put_aside(m: Rollout, facts: Facts) -> Routes | None:
     return table if m.stage.away else None
 
 
+def takers(m: Rollout, table: Routes) -> set[int]:
+    """The tasks that get what those of the present step got, by the table in which these are put aside."""
+    away = set(m.stage.away)
+    return {t for route in table.components if away & {d.task for d in route.draining} for t in route.active}
+
+
 def with_back(m: Rollout, facts: Facts, tasks: Collection[int]) -> Routes | None:
     """The table in which these tasks get tuples, and those that stood in for them rest; None: it is so already."""
     if facts.routes is None:

@@ -24,7 +24,7 @@ from stormpilot.messages.handover import ANSWER_MS
 from stormpilot.messages.rollouts import Outcome, Rollout, running_workers, workers_of
 from stormpilot.messages.routes import Routes
 from stormpilot.rollout.facts import Facts, placed, uninformed_supervisors
-from stormpilot.rollout.routing import drains, put_aside, settled_table, touched, with_back
+from stormpilot.rollout.routing import drains, put_aside, settled_table, takers, touched, with_back
 
 TROUBLE: Mapping[str, Outcome] = {"rejected": "REJECTED", "degraded": "DISTURBED", "fallback": "DISTURBED"}
 """States of a plan that end a rollout."""
@@ -95,6 +95,8 @@ def _ready(m: Rollout, facts: Facts, config: RolloutSection) -> Next | None:
             routes = put_aside(m, facts)
         except RefusedError as e:
             lacking = str(e)
+        if routes is not None and (silent := sorted(takers(m, routes) & set(facts.silent))):
+            lacking = f"task {silent[0]}, which is to get their tuples, does not report"
     if stage is None or lacking:
         if m.text.startswith(LACKS) and facts.now_ms - m.since_ms > config.capacity_timeout_s * 1000:
             return _end(m, facts, "GAVE_UP", f"{LACKS}{lacking}")

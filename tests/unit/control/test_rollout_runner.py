@@ -76,6 +76,26 @@ def test_the_slots_of_its_target_are_reserved(rolling: tuple[World, str]) -> Non
     assert a.slots
 
 
+def test_a_step_does_not_begin_while_a_worker_that_is_to_do_its_work_restarts(rolling: tuple[World, str]) -> None:
+    w, t = rolling
+    m = w.rollout(t)
+    assert m is not None
+    (peer,) = {2, 3} - {*m.stage.away}
+    operate.pause_rollout(Operator(w.zookeeper, w.paths, "ops", now_ms=w.now_ms), t)  # type: ignore[arg-type]
+    w._start(t, peer, w.now_ms + 60_000)
+    w.tell(40)
+    operate.resume_rollout(Operator(w.zookeeper, w.paths, "ops", now_ms=w.now_ms), t)  # type: ignore[arg-type]
+    w.tell(10)
+    m = w.rollout(t)
+    assert m is not None
+    assert m.phase == "ready"
+    assert m.text == f"no spare capacity: task {peer}, which is to get their tuples, does not report"
+    w.tell(200)
+    m = w.rollout(t)
+    assert m is not None
+    assert m.outcome == "DONE"
+
+
 @pytest.mark.parametrize(
     ("outcome", "reason"),
     [

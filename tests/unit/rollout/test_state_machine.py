@@ -285,6 +285,20 @@ def test_a_step_waits_for_spare_capacity_and_says_so_and_gives_up_in_the_end() -
     as_planned(r)
 
 
+def test_a_step_waits_for_tasks_that_are_to_get_its_tuples_and_do_not_report() -> None:
+    r = Rolling(silent={4})
+    r.looks(20)
+    assert r.rollout.phase == "ready"
+    assert r.rollout.text == "no spare capacity: task 4, which is to get their tuples, does not report"
+    assert r.active() == frozenset(WORK)
+    r.silent = {2}  # it moves itself
+    r.looks(1)
+    assert r.rollout.phase == "draining"
+    r.silent = set()
+    r.until_ended()
+    as_planned(r)
+
+
 def test_executors_that_are_others_now_end_it() -> None:
     """`storm rebalance` in the middle: the plug-in sets the plan aside."""
     r = Rolling()
