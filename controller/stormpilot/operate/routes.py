@@ -10,7 +10,7 @@ import msgspec
 from stormpilot.errors import RefusedError, UsageError
 from stormpilot.messages.core import ComponentPart, TopologySnapshot, decode, encode
 from stormpilot.messages.handover import KeyedTask
-from stormpilot.messages.load import LoadReport, TaskLoad
+from stormpilot.messages.load import LoadReport, TaskLoad, silent_tasks
 from stormpilot.messages.routable import route_in_force, tasks_of, why_not_routable
 from stormpilot.messages.routes import Routes, handed_on, rest, settled, switch, take_up
 from stormpilot.operate.change import Change
@@ -181,6 +181,10 @@ def _up(operator: Operator, snapshot: TopologySnapshot, component: str, task: in
     known = loads(operator, snapshot.id)
     if executor is not None and known and task not in known and any(t in known for t in tasks_of(snapshot, component)):
         raise RefusedError(f"task {task} of {component} has not reported yet: it may still be starting")
+    now_ms = min(operator.now_ms, max((load.at_ms for load in known.values()), default=0))  # clocks differ
+    for_s = silent_tasks(snapshot, {t: (now_ms - load.at_ms) / 1000 for t, load in known.items()}).get(task)
+    if for_s is not None:
+        raise RefusedError(f"task {task} of {component} may be down: its worker has not reported for {for_s:.0f} s")
 
 
 class Table(msgspec.Struct, frozen=True):

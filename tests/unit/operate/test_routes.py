@@ -75,17 +75,27 @@ def table(zookeeper: MemoryZooKeeper) -> Routes:
     return decode(node.data, Routes, "routes")
 
 
-def report(zookeeper: MemoryZooKeeper, tasks: dict[int, int], seq: int = 1) -> None:
+def report(
+    zookeeper: MemoryZooKeeper, tasks: dict[int, int], seq: int = 1, at_ms: int = 0, reporter: str = "r"
+) -> None:
     """Tuples that each task received so far."""
     loads = [
         TaskLoad(
-            task=t, component="count", host="a", pid=t, start_ms=0, seq=seq, at_ms=seq, cpu_s=0.0, received=[(1, "", n)]
+            task=t,
+            component="count",
+            host="a",
+            pid=t,
+            start_ms=0,
+            seq=seq,
+            at_ms=at_ms or seq,
+            cpu_s=0.0,
+            received=[(1, "", n)],
         )
         for t, n in tasks.items()
     ]
-    path = PATHS.load(ID, "r")
+    path = PATHS.load(ID, reporter)
     zookeeper.ensure([path])
-    zookeeper.put(path, encode(LoadReport(topology_id=ID, reporter="r", seq=seq, written_at_ms=seq, tasks=loads)))
+    zookeeper.put(path, encode(LoadReport(topology_id=ID, reporter=reporter, seq=seq, written_at_ms=seq, tasks=loads)))
 
 
 def test_a_move_writes_who_gets_tuples_and_leaves_an_audit_record(act: Act, zookeeper: MemoryZooKeeper) -> None:
@@ -136,6 +146,26 @@ def test_a_task_that_has_not_reported_beside_others_that_have_is_not_up(act: Act
         operate.shift_route(act(), "tally", "count", 5, 6)
     report(zookeeper, {4: 10, 5: 10, 6: 0}, seq=2)
     assert operate.shift_route(act(), "tally", "count", 5, 6).changed
+
+
+@pytest.mark.parametrize("verb", ["shift", "activate"])
+def test_a_task_whose_worker_left_only_an_old_report_is_not_up(
+    act: Act, zookeeper: MemoryZooKeeper, verb: str
+) -> None:
+    def tried(now_ms: int) -> bool:
+        if verb == "shift":
+            return operate.shift_route(act(now_ms=now_ms, dry_run=True), "tally", "count", 5, 6).changed
+        return operate.activate_task(act(now_ms=now_ms, dry_run=True), "tally", "count", 6).changed
+
+    report(zookeeper, {6: 0}, at_ms=100_000, reporter="of-6")
+    report(zookeeper, {4: 10, 5: 10}, at_ms=140_000)
+    with pytest.raises(RefusedError, match="task 6 of count may be down: its worker has not reported for 40 s"):
+        tried(now_ms=141_000)
+    assert tried(now_ms=101_000), "a worker with a fast clock says nothing of the others"
+    report(zookeeper, {6: 0}, at_ms=130_000, reporter="of-6")
+    assert tried(now_ms=141_000)
+    report(zookeeper, {4: 10, 5: 10}, at_ms=130_000)
+    assert tried(now_ms=900_000), "nobody reports any more"
 
 
 def test_of_two_who_move_at_once_one_is_told(act: Act, zookeeper: MemoryZooKeeper) -> None:
