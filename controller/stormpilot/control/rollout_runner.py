@@ -109,21 +109,23 @@ class RolloutRunner:
     def _replaced(self, m: Rollout, facts: Facts, observation: Observation) -> Routes | None:
         """The table in which all tasks of a rollout that is replaced get tuples; None: they do already.
 
-        `ConflictError` while the state of their keys is on its way: they come back first, while this one names them.
+        `ConflictError` while their workers restart or the state of their keys is on its way: they come back first,
+        while this one names them.
         """
         over = given_back(m, facts, "OVERTAKEN", "by another plan")
         if not over.rollout.running:
             return over.routes
         path, name = self.publisher.paths.rollout(m.topology_id), m.entry.plan.plan_id
         if m.phase != "returning":
-            log.info("rollout ends", topology=m.topology_id, plan=name, why=over.rollout.text)
-            put = Put(path, encode(over.rollout), observation.seen.rollouts[m.topology_id].version)
-            self.publisher.write([put])
+            self._write(m.topology_id, m, over, facts, observation)
         tasks = ", ".join(map(str, over.rollout.back))
         raise ConflictError(path, f"tasks {tasks} of the rollout to {name} have to get their tuples back first")
 
     def closing(self, topology_id: str, plan_id: str, observation: Observation) -> list[Step]:
-        """Writes that go with another plan of the topology: a rollout that runs ends, all its tasks get tuples."""
+        """Writes that go with another plan of the topology: a rollout that runs ends, its tasks get tuples.
+
+        Those whose workers restart get them as soon as they work.
+        """
         m = running_rollouts(observation.seen).get(topology_id)
         if m is None:
             return []

@@ -70,7 +70,15 @@ def next_of(m: Rollout, facts: Facts, config: RolloutSection) -> Next | None:
 
 
 def given_back(m: Rollout, facts: Facts, outcome: Outcome, text: str) -> Next:
-    """End it at once, whatever its state, with every task that it put aside getting tuples again."""
+    """End it, whatever its state, with every task that it put aside getting tuples again.
+
+    Not at once where tasks cannot get any yet: their workers restart, or the state of keys is on its way.
+    """
+    if m.phase == "returning" and m.back:
+        return Next(m)
+    if m.phase == "moving" and m.reported_at_ms is None:
+        withdraw = m.applied_at_ms is None and not _begun(m, facts)
+        return replace(_begin_return(m, facts, outcome, text), withdraw=withdraw)
     return _all_back(m, facts, outcome, text)
 
 
@@ -182,8 +190,7 @@ def _not_applied(m: Rollout, facts: Facts, config: RolloutSection) -> Next | Non
     if _applied(m, facts):
         return Next(msgspec.structs.replace(m, applied_at_ms=facts.now_ms))
     for_s = (facts.now_ms - m.since_ms) / 1000
-    status = facts.status
-    begun = status is not None and status.plan_id == m.standing_plan_id and status.state in ("moving", "applied")
+    begun = _begun(m, facts)
     if not begun and (why := _forbidden(facts)) is not None:
         return replace(_begin_return(m, facts, *why), withdraw=True)
     if not begun and facts.held and for_s > HELD_S:
@@ -204,7 +211,8 @@ def _returning(m: Rollout, facts: Facts, config: RolloutSection) -> Next | None:
     late = facts.now_ms - m.since_ms > config.start_timeout_s * 1000
     known = {t for e in facts.snapshot.executors for t in range(e.start, e.end + 1)}
     left = [t for t in m.back if t in known]
-    ready = left if late else [t for t in left if t in facts.alive]
+    restarting = _silent(m, facts) if m.applied_at_ms is not None or _applied(m, facts) else []
+    ready = left if late else [t for t in left if t in facts.alive and t not in restarting]
     how = m.text.partition(STILL_AWAY)[0]
     try:
         routes = with_back(m, facts, ready) if ready else None
@@ -253,6 +261,12 @@ def _fits(m: Rollout, facts: Facts) -> bool:
     """Whether the step's workers take the place of whole workers that run now."""
     arriving = {start for w in m.stage.workers for start, _ in w.executors}
     return all(not starts & arriving or starts <= arriving for starts in running_workers(placed(facts)).values())
+
+
+def _begun(m: Rollout, facts: Facts) -> bool:
+    """Whether the plug-in carries the plan of the step out, or has done so."""
+    status = facts.status
+    return status is not None and status.plan_id == m.standing_plan_id and status.state in ("moving", "applied")
 
 
 def _applied(m: Rollout, facts: Facts) -> bool:

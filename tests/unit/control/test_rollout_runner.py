@@ -7,16 +7,16 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from doubles.world import Slots, World
+from doubles.rolling_jobs import APART, TOGETHER, all_active, begun
+from doubles.world import World
 from stormpilot import operate
 from stormpilot.control.rollout_gates import resting, waiting_for_rollouts
 from stormpilot.control.situation import Situation
 from stormpilot.decide.reasons import Decision, Reason
-from stormpilot.messages.core import ModeSetting, encode
+from stormpilot.messages.core import ModeSetting, decode, encode
+from stormpilot.messages.rollouts import Rollout
 from stormpilot.operate import Operator
-
-APART: Slots = {("a", 6700): (1, 4, 5, 6), ("b", 6700): (2,), ("c", 6700): (3,)}
-TOGETHER: Slots = {("a", 6700): (1, 4, 5, 6), ("a", 6701): (2,), ("a", 6702): (3,)}
+from stormpilot.zookeeper.client import ConflictError, Put
 
 
 @pytest.fixture
@@ -40,6 +40,44 @@ def test_a_topology_waits_for_its_rollout(rolling: tuple[World, str]) -> None:
     w, t = rolling
     decision = proposed(w, w.situation())[t]
     assert (decision.reason, decision.value, decision.threshold) == (Reason.ROLLOUT_IN_PROGRESS, 1, 2)
+
+
+def test_a_plan_that_replaces_a_step_leaves_its_tasks_without_tuples_while_they_restart(
+    rolling: tuple[World, str],
+) -> None:
+    w, t = rolling
+    begun(w, t, "moving")
+    (put,) = w.cycle.rollout_runner.closing(t, "p-9", w.cycle.observer.observe(w.now_ms))
+    assert isinstance(put, Put)
+    m = decode(put.data, Rollout, put.path)
+    assert (m.phase, m.outcome, m.text, m.back) == ("returning", "OVERTAKEN", "by plan p-9", m.stage.away)
+
+
+def test_a_rollout_that_replaces_another_waits_for_its_tasks_and_takes_back_the_plan_of_its_step(
+    rolling: tuple[World, str],
+) -> None:
+    w, t = rolling
+    begun(w, t, "moving")
+    w.wanted = {}
+    situation, before = w.situation(), w.rollout(t)
+    assert before is not None
+    for phase in ("moving", "returning"):
+        m = w.rollout(t)
+        assert m is not None
+        assert m.phase == phase
+        with pytest.raises(ConflictError, match=f"tasks {m.stage.away[0]} of the rollout to .* tuples back first"):
+            w.cycle.rollout_runner.begin(
+                m.entry, m.steps, situation.topologies[t].topology, None, 30.0, w.cycle.observer.observe(w.now_ms)
+            )
+    published, m = w.plan(t), w.rollout(t)
+    assert published is not None and m is not None
+    assert (published.plan_id, m.withdrawn) == (m.standing_plan_id, 1)
+    w.tell(60)
+    m = w.rollout(t)
+    assert m is not None
+    assert (m.phase, m.outcome) == ("ended", "OVERTAKEN")
+    assert all_active(w, t)
+    assert w.slots(t) == APART
 
 
 def test_what_is_decided_already_stays_decided(rolling: tuple[World, str]) -> None:

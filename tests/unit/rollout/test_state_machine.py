@@ -8,12 +8,12 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from doubles.rolling import AFTER, BEFORE, CONFIG, WORK, Rolling, begun, handing_over, worker
+from doubles.rolling import AFTER, BEFORE, CONFIG, START_S, WORK, Rolling, begun, handing_over, worker
 from stormpilot.messages.core import Worker
 from stormpilot.messages.rollouts import Rollout, RolloutStepPart, workers_of
 from stormpilot.messages.routes import take_up
 from stormpilot.rollout.facts import placement
-from stormpilot.rollout.state_machine import Next, next_of
+from stormpilot.rollout.state_machine import Next, given_back, next_of
 
 LOOKS = 60
 """A rollout of two steps takes fewer."""
@@ -213,6 +213,25 @@ def test_another_plan_ends_it(at: int) -> None:
     r.everybody_gets_tuples()
     assert r.rollout.outcome in ("OVERTAKEN", "DONE")
     assert r.plan_id == "p-9"
+
+
+@pytest.mark.parametrize("at", range(1, LOOKS))
+def test_what_replaces_it_waits_for_tasks_that_restart(at: int) -> None:
+    """It is asked for at every look; a plan of the step that is not applied yet must not be applied later."""
+    r = Rolling()
+    r.looks(at)
+    while r.rollout.running:
+        facts = r.facts()
+        found = given_back(r.rollout, facts, "OVERTAKEN", "by another plan")
+        if found.rollout != r.rollout:
+            r.write(found, facts)
+        r.looks(1)
+    r.everybody_gets_tuples()
+    assert r.rollout.outcome in ("OVERTAKEN", "DONE")
+    for _ in range(r.apply_s + START_S):
+        r.now_s += 1
+        r._shim()
+        r.check()
 
 
 @pytest.mark.parametrize("at", range(1, LOOKS))
