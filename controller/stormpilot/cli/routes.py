@@ -60,7 +60,7 @@ def shift(
     """Returns when the first task is drained and its keyed state has moved."""
     from stormpilot import operate
 
-    do(how, lambda o: operate.shift_route(o, topology, component, from_, to))
+    do(how, lambda o: operate.shift_route(o, topology, component, from_, to, drain_timeout_s=drain_timeout))
     _drain(how, topology, from_, drain_timeout)
 
 
@@ -75,7 +75,7 @@ def deactivate(
     """Returns when the task is drained and its keyed state has moved."""
     from stormpilot import operate
 
-    do(how, lambda o: operate.deactivate_task(o, topology, component, task))
+    do(how, lambda o: operate.deactivate_task(o, topology, component, task, drain_timeout_s=drain_timeout))
     _drain(how, topology, task, drain_timeout)
 
 

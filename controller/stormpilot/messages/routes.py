@@ -22,10 +22,14 @@ STANDBY_KEY = "stormpilot.standby"
 
 
 class DrainingTask(Part, frozen=True, kw_only=True):
-    """A task that gets no tuples any more and may still have some, since `since_ms`."""
+    """A task that gets no tuples any more and may still have some, since `since_ms`.
+
+    `until_ms`: when it counts as drained at the latest (None: whoever looks has a limit).
+    """
 
     task: int
     since_ms: int
+    until_ms: int | None = None
 
 
 class ComponentRoute(Part, frozen=True, kw_only=True):
@@ -167,15 +171,21 @@ def take_up_all(route: ComponentRoute, known: Collection[int], tasks: Collection
     )
 
 
+def drained_at(route: ComponentRoute, task: int, until_ms: int) -> ComponentRoute:
+    """The route in which `task`, which drains, counts as drained at `until_ms`, whoever looks then."""
+    draining = [msgspec.structs.replace(d, until_ms=until_ms) if d.task == task else d for d in route.draining]
+    return msgspec.structs.replace(route, draining=draining)
+
+
 def settled(route: ComponentRoute, idle: Collection[int], now_ms: int, drain_timeout_ms: int) -> ComponentRoute:
     """The route without those draining tasks that are `idle` or had their time: they stand by from now on.
 
-    A task gets `DRAIN_MIN_MS` at least, `drain_timeout_ms` at most.
+    A task gets `DRAIN_MIN_MS` at least; at most until its own limit, or `drain_timeout_ms` where it has none.
     """
 
     def drains(d: DrainingTask) -> bool:
-        for_ms = now_ms - d.since_ms
-        return for_ms < DRAIN_MIN_MS or (d.task not in idle and for_ms < drain_timeout_ms)
+        until_ms = d.since_ms + drain_timeout_ms if d.until_ms is None else d.until_ms
+        return now_ms - d.since_ms < DRAIN_MIN_MS or (d.task not in idle and now_ms < until_ms)
 
     return msgspec.structs.replace(route, draining=[d for d in route.draining if drains(d)])
 

@@ -23,6 +23,10 @@ AnyComponent = Annotated[
     Meta(description="Component of the topology. Without it: all of its components."),
 ]
 TaskId = Annotated[int, Meta(description="Id of a task of the component.")]
+DrainTimeout = Annotated[
+    float | None,
+    Meta(description="Seconds after which the task counts as drained. Without it: rollout.drain_timeout_s."),
+]
 AnyTask = Annotated[int | None, Meta(description="Id of a task: only the executor that runs it.")]
 HostName = Annotated[str, Meta(min_length=1, max_length=MAX_LETTERS, description="Host of one or more supervisors.")]
 SupervisorName = Annotated[

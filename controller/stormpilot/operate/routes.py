@@ -12,15 +12,21 @@ from stormpilot.messages.core import ComponentPart, TopologySnapshot, decode, en
 from stormpilot.messages.handover import KeyedTask
 from stormpilot.messages.load import LoadReport, TaskLoad, silent_tasks
 from stormpilot.messages.routable import route_in_force, tasks_of, why_not_routable
-from stormpilot.messages.routes import Routes, handed_on, rest, settled, switch, take_up
+from stormpilot.messages.routes import ComponentRoute, Routes, drained_at, handed_on, rest, settled, switch, take_up
 from stormpilot.operate.change import Change
 from stormpilot.operate.operator import Operator
-from stormpilot.operate.parameters import ComponentName, RunningTopology, TaskId
+from stormpilot.operate.parameters import ComponentName, DrainTimeout, RunningTopology, TaskId
 from stormpilot.zookeeper.client import ConflictError, Put
 
 
 def shift_route(
-    operator: Operator, topology: RunningTopology, component: ComponentName, from_: TaskId, to: TaskId
+    operator: Operator,
+    topology: RunningTopology,
+    component: ComponentName,
+    from_: TaskId,
+    to: TaskId,
+    *,
+    drain_timeout_s: DrainTimeout = None,
 ) -> Change:
     """Shift the tuples of one task to another, standby or active, without a restart.
 
@@ -35,12 +41,19 @@ def shift_route(
         operator,
         "routes shift",
         table,
-        table.routes.with_route(after),
+        table.routes.with_route(_limited(after, from_, operator, drain_timeout_s)),
         f"{component}: what task {from_} got goes to task {to}",
     )
 
 
-def deactivate_task(operator: Operator, topology: RunningTopology, component: ComponentName, task: TaskId) -> Change:
+def deactivate_task(
+    operator: Operator,
+    topology: RunningTopology,
+    component: ComponentName,
+    task: TaskId,
+    *,
+    drain_timeout_s: DrainTimeout = None,
+) -> Change:
     """Send a task no more tuples; the other tasks take its share and its keys."""
     snapshot = operator.topology(topology)
     _routable(snapshot, component)
@@ -50,7 +63,7 @@ def deactivate_task(operator: Operator, topology: RunningTopology, component: Co
         operator,
         "routes deactivate",
         table,
-        table.routes.with_route(after),
+        table.routes.with_route(_limited(after, task, operator, drain_timeout_s)),
         f"{component}: task {task} gets no more tuples",
     )
 
@@ -68,9 +81,9 @@ def activate_task(operator: Operator, topology: RunningTopology, component: Comp
 
 
 def settle(operator: Operator, topology: str, idle: Collection[int], drain_timeout_ms: int) -> Change:
-    """Take note of what tasks did: drained (idle, or had `drain_timeout_ms`), saved state, or loaded it.
+    """Take note of what tasks did: drained (idle, or had their time), saved state, or loaded it.
 
-    To be called until `still_open` finds nothing in the table.
+    To be called until `still_open` finds nothing in the table. `drain_timeout_ms` is for tasks without a limit.
     """
     snapshot = operator.topology(topology)
     table = _table(operator, snapshot)
@@ -185,6 +198,13 @@ def _up(operator: Operator, snapshot: TopologySnapshot, component: str, task: in
     for_s = silent_tasks(snapshot, {t: (now_ms - load.at_ms) / 1000 for t, load in known.items()}).get(task)
     if for_s is not None:
         raise RefusedError(f"task {task} of {component} may be down: its worker has not reported for {for_s:.0f} s")
+
+
+def _limited(route: ComponentRoute, task: int, operator: Operator, drain_timeout_s: float | None) -> ComponentRoute:
+    """The route with the time that `task` has to drain, where one is given."""
+    if drain_timeout_s is None:
+        return route
+    return drained_at(route, task, operator.now_ms + int(drain_timeout_s * 1000))
 
 
 class Table(msgspec.Struct, frozen=True):

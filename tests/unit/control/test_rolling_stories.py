@@ -311,6 +311,21 @@ def test_tables_that_a_command_left_in_the_middle_are_settled() -> None:
     assert [(c.active, c.draining) for c in table.components] == [([3], [])]
 
 
+def test_a_task_drains_for_as_long_as_its_command_said_beside_a_controller() -> None:
+    """It never says that it is idle; `rollout.drain_timeout_s` is 15."""
+    w, t = world("restart", wanted=APART)
+    w._start(t, 2, w.now_ms + 600_000)
+    operate.deactivate_task(operator(w), t, "parse", 2, drain_timeout_s=60)
+    w.tell(50)
+    table = w.routes(t)
+    assert table is not None
+    assert [d.task for d in table.components[0].draining] == [2]
+    w.tell(20)
+    table = w.routes(t)
+    assert table is not None
+    assert not table.components[0].draining
+
+
 def test_a_write_that_another_leader_made_first_is_not_made_again() -> None:
     """Two looks at the same state, one after the other: the second finds another version and does nothing."""
     w, t = world()

@@ -15,6 +15,7 @@ from stormpilot.messages.routes import (
     ComponentRoute,
     DrainingTask,
     Routes,
+    drained_at,
     first_route,
     rest,
     settled,
@@ -85,6 +86,15 @@ def test_a_task_drains_until_it_is_idle_within_its_bounds(idle: list[int], after
     done = settled(route, idle, 1_000 + after_ms, drain_timeout_ms=30_000)
     assert bool(done.draining) == drains
     assert (done.active, done.partitions) == (route.active, route.partitions)
+
+
+def test_the_limit_of_a_task_holds_for_whoever_looks() -> None:
+    moved = switch(first_route("count", TASKS, 1, True), TASKS, 5, 6, now_ms=1_000)
+    route = drained_at(moved, 5, until_ms=61_000)
+    assert settled(route, [], 60_999, drain_timeout_ms=15_000).draining == route.draining
+    assert settled(route, [], 61_000, drain_timeout_ms=600_000).draining == []
+    assert settled(route, [5], 1_000 + DRAIN_MIN_MS, drain_timeout_ms=15_000).draining == []
+    assert drained_at(moved, 4, until_ms=61_000) == moved
 
 
 def test_a_table_holds_one_route_per_component() -> None:

@@ -205,6 +205,12 @@ def test_a_task_set_aside_and_brought_back(act: Act, zookeeper: MemoryZooKeeper)
     assert route.active == [4, 5] and route.partitions.count(4) == 64 and not route.draining
 
 
+def test_the_time_that_a_task_has_to_drain_is_in_the_table(act: Act, zookeeper: MemoryZooKeeper) -> None:
+    operate.shift_route(act(now_ms=5_000), "tally", "count", 5, 6, drain_timeout_s=60)
+    operate.deactivate_task(act(now_ms=6_000), "tally", "count", 4, drain_timeout_s=2.5)
+    assert [(d.task, d.until_ms) for d in table(zookeeper).components[0].draining] == [(5, 65_000), (4, 8_500)]
+
+
 def test_without_a_table_the_view_is_what_workers_do(act: Act) -> None:
     views = {v.component: v for v in operate.routes(act(), "tally")}
     assert (views["count"].active, views["count"].standby) == ([4, 5], [6])
