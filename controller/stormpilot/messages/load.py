@@ -95,7 +95,8 @@ def idle(before: TaskLoad, now: TaskLoad) -> bool:
     """Whether a task did nothing between two reports of it: no tuple came or was acked, and none is left.
 
     What a multilang component has in hand is in no queue of Storm's: it has acked fewer than it got. A bolt that acks
-    nothing does not tell; one that leaves tuples unacked is never idle.
+    nothing does not tell; one that leaves tuples unacked is never idle. What a Java bolt has in hand is in no count
+    before it is done.
     """
     if now.seq <= before.seq or now.pid != before.pid or now.queue:
         return False
