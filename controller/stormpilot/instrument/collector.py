@@ -31,7 +31,7 @@ class LoadCollector(LoadReporting, Bolt):  # type: ignore[misc]
             if not topology_id:
                 raise ValueError("storm.id is not in the configuration")
             store = ZooKeeperReports(storm_conf, topology_id)
-        except ValueError as e:
+        except Exception as e:  # noqa: BLE001 (a measurement never ends a user's worker)
             self.logger.warning("stormpilot: no load of this topology is written: %s", e)
             return
         self._writer = ReportWriter(store, topology_id, f"collector-{self.task_id}")

@@ -75,7 +75,9 @@ class KeyedState:
             if not topology_id:
                 raise ValueError("storm.id is not in the configuration")
             store = ZooKeeperKeyedStore(storm_conf, topology_id)
-        except ValueError as e:
+        except Exception as e:
+            if from_signal_handler(e):
+                raise
             self._stormpilot_say(f"keyed state of this task is not handed over: {e}")
             return
         self._stormpilot_follow(HandingOver(store, topology_id, component, task))

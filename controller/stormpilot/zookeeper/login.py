@@ -108,7 +108,7 @@ def login_of_worker(storm_conf: Mapping[str, Any]) -> Login:
     TLS where `storm.zookeeper.ssl.enable` is true, or `stormpilot.zookeeper.ssl.ca` is set; its PEM files are
     `stormpilot.zookeeper.ssl.ca`, `.cert` and `.key`, or Storm's own trust store and key store where those are PEM.
     SASL where the JAAS file of `stormpilot.zookeeper.jaas` has a section `Client`, or that of Storm's own key has one
-    with a password.
+    with a password. Storm's own may be for its daemons alone: with a digest, one that is no use here is left out.
 
     Raises
     ------
@@ -119,22 +119,26 @@ def login_of_worker(storm_conf: Mapping[str, Any]) -> Login:
     payload = storm_conf.get("storm.zookeeper.topology.auth.payload")
     digest = str(payload) if scheme == "digest" and payload else None
     try:
-        return Login(digest, _sasl_of_worker(storm_conf), _tls_of_worker(storm_conf))
+        return Login(digest, _sasl_of_worker(storm_conf, digest), _tls_of_worker(storm_conf))
     except UsageError as e:
         raise ValueError(str(e)) from e
 
 
-def _sasl_of_worker(storm_conf: Mapping[str, Any]) -> SaslLogin | None:
+def _sasl_of_worker(storm_conf: Mapping[str, Any], digest: str | None) -> SaslLogin | None:
     own = storm_conf.get(OWN_JAAS_KEY)
     if own:
         return digest_login(Path(str(own)), ZOOKEEPER_SECTION, OWN_JAAS_KEY)
     storms = storm_conf.get(JAAS_KEY)
-    if not storms or not Path(str(storms)).is_file():
+    if not storms:
         return None
     try:
         return digest_login(Path(str(storms)), ZOOKEEPER_SECTION, JAAS_KEY)
     except NoSectionError:  # for Nimbus only
         return None
+    except UsageError as e:
+        if digest or isinstance(e.__cause__, FileNotFoundError):
+            return None
+        raise
 
 
 def _tls_of_worker(storm_conf: Mapping[str, Any]) -> Tls | None:
