@@ -10,6 +10,7 @@ from thriftpy2.thrift import TException
 from thriftpy2.utils import deserialize
 
 from stormpilot.messages.limits import unpacked
+from stormpilot.nimbus import Address
 
 _GZIP = b"\x1f\x8b"
 _MOST_BYTES = 64 * 1024
@@ -29,4 +30,4 @@ def registered_address(name: str, data: bytes) -> str:
         return name
     if not summary.host or not summary.port:
         return name
-    return f"[{summary.host}]:{summary.port}" if ":" in summary.host else f"{summary.host}:{summary.port}"
+    return str(Address(summary.host, summary.port))

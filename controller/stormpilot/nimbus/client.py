@@ -53,21 +53,27 @@ class Nimbus:
 
     @classmethod
     def connect(cls, address: Address, timeout_s: float = DEFAULT_TIMEOUT_S) -> Nimbus:
-        """Connect; `UnreachableError` when nothing listens there."""
-        try:
-            client = make_client(
-                storm.Nimbus,
-                host=address.host,
-                port=address.port,
-                proto_factory=TBinaryProtocolFactory(),  # type: ignore[no-untyped-call]
-                trans_factory=TFramedTransportFactory() if address.login is None else sasl_transport(address.login),
-                timeout=int(timeout_s * 1000),
-            )
-        except (TTransportException, OSError) as e:
-            if address.login is not None:
-                _refuse_login(address, e)
-            raise UnreachableError(f"Nimbus at {address} is not reachable: {_words(e)}") from e
-        return cls(client, address)
+        """Connect, by IPv4 or by IPv6; `UnreachableError` when nothing listens there."""
+        transport = TFramedTransportFactory() if address.login is None else sasl_transport(address.login)
+        failed: list[Exception] = []
+        for family in address.families():
+            try:
+                client = make_client(
+                    storm.Nimbus,
+                    host=address.host,
+                    port=address.port,
+                    proto_factory=TBinaryProtocolFactory(),  # type: ignore[no-untyped-call]
+                    trans_factory=transport,
+                    timeout=int(timeout_s * 1000),
+                    socket_family=family,
+                )
+            except (TTransportException, OSError) as e:
+                failed.append(e)
+            else:
+                return cls(client, address)
+        if address.login is not None:
+            _refuse_login(address, failed[0])
+        raise UnreachableError(f"Nimbus at {address} is not reachable: {_words(failed[0])}") from failed[0]
 
     @classmethod
     def connect_leader(cls, address: Address, timeout_s: float = DEFAULT_TIMEOUT_S) -> Nimbus:

@@ -32,7 +32,7 @@ class Address:
         return cls(found["ip"] or found["host"], port, login)
 
     def __str__(self) -> str:
-        return f"{self.host}:{self.port}"
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
     def resolved(self) -> set[tuple[str, int]]:
         """The IP addresses with the port; empty when the name does not resolve."""
@@ -41,6 +41,11 @@ class Address:
         except OSError:
             return set()
         return {(str(info[4][0]), self.port) for info in found}
+
+    def families(self) -> list[socket.AddressFamily]:
+        """Families of the IP addresses, IPv4 first; IPv4 when the name does not resolve."""
+        v6 = {":" in ip for ip, _ in self.resolved()}
+        return [socket.AF_INET6 if six else socket.AF_INET for six in sorted(v6)] or [socket.AF_INET]
 
     @property
     def on_loopback(self) -> bool:

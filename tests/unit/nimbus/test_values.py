@@ -18,6 +18,7 @@ from stormpilot.nimbus import Address
 )
 def test_an_address_is_a_host_with_or_without_a_port(text: str, address: Address) -> None:
     assert Address.parse(text, "--nimbus") == address
+    assert Address.parse(str(address), "--nimbus") == address
 
 
 @pytest.mark.parametrize(

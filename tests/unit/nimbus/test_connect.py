@@ -1,0 +1,53 @@
+"""Which of a Nimbus's addresses is connected to."""
+
+from __future__ import annotations
+
+import socket
+from typing import Any
+
+import pytest
+from thriftpy2.transport import TTransportException
+
+from stormpilot.errors import UnreachableError
+from stormpilot.nimbus import Address, Nimbus, client
+
+V4, V6 = socket.AF_INET, socket.AF_INET6
+
+
+@pytest.fixture
+def tried(monkeypatch: pytest.MonkeyPatch) -> list[socket.AddressFamily]:
+    """Families by which a Nimbus that listens on IPv6 only was tried."""
+    made: list[socket.AddressFamily] = []
+
+    def make_client(service: Any, *, socket_family: socket.AddressFamily, **_: Any) -> object:
+        made.append(socket_family)
+        if socket_family == V4:
+            raise TTransportException(message="refused by IPv4")
+        return object()
+
+    monkeypatch.setattr(client, "make_client", make_client)
+    return made
+
+
+def resolves_to(monkeypatch: pytest.MonkeyPatch, *ips: str) -> None:
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [(0, 0, 0, "", (ip, 6627)) for ip in ips])
+
+
+def test_a_literal_ipv6_address_is_connected_to_by_ipv6(tried: list[socket.AddressFamily]) -> None:
+    Nimbus.connect(Address("2001:db8::5"))
+    assert tried == [V6]
+
+
+def test_every_family_of_a_name_is_tried(monkeypatch: pytest.MonkeyPatch, tried: list[socket.AddressFamily]) -> None:
+    resolves_to(monkeypatch, "2001:db8::5", "192.0.2.5", "2001:db8::6")
+    Nimbus.connect(Address("nimbus-1"))
+    assert tried == [V4, V6]
+
+
+def test_a_name_without_ipv6_is_tried_once(monkeypatch: pytest.MonkeyPatch, tried: list[socket.AddressFamily]) -> None:
+    for ips in (["192.0.2.5"], []):
+        tried.clear()
+        resolves_to(monkeypatch, *ips)
+        with pytest.raises(UnreachableError, match="Nimbus at nimbus-1:6627 is not reachable: refused by IPv4"):
+            Nimbus.connect(Address("nimbus-1"))
+        assert tried == [V4]
