@@ -13,6 +13,7 @@ So a source that is held up by back-pressure does not hide that the component fa
 from __future__ import annotations
 
 import json
+import logging
 import threading
 import time
 from statistics import median
@@ -20,7 +21,7 @@ from typing import Any, ClassVar
 
 from streamparse import Bolt, Spout
 
-from stormpilot.instrument.worker_store import StoreUnavailable, WorkerStore
+from stormpilot.instrument.worker_store import WorkerStore
 
 TUPLES_KEY = "stormpilot.trial.tuples"
 """Configuration: the values of the tuples, a list of lists, sent in turn; without it, one number that goes up."""
@@ -33,6 +34,8 @@ AHEAD_S = 3.0
 LEAST_AHEAD = 50
 SAMPLES = 400
 """Latencies kept of a bin."""
+
+log = logging.getLogger(__name__)
 
 
 class Schedule:
@@ -169,14 +172,17 @@ class TrialSource(Spout):  # type: ignore[misc]
     def _talk(self, store: WorkerStore) -> None:
         mine = store.paths.trial(store.topology_id, f"source-{self._index}")
         command = store.paths.trial(store.topology_id, "command")
+        told = False
         while True:
             try:
                 data = store.get(command)
                 if data:
                     self._wanted = json.loads(data)
                 store.put(mine, json.dumps(self._measured(), separators=(",", ":")).encode())
-            except StoreUnavailable:
-                pass  # the trial is given up where nothing is heard of it
+            except Exception as e:  # noqa: BLE001 (the trial is given up where nothing is heard of it)
+                if not told:
+                    log.warning("stormpilot: the source of this trial is not heard (said once): %s", e)
+                told = True
             time.sleep(PERIOD_S)
 
     def _measured(self) -> dict[str, Any]:

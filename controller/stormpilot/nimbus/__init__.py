@@ -1,6 +1,6 @@
 """Nimbus: a Thrift client (`client.py`), its values (`values.py`), Storm's own statistics (`statistics.py`)."""
 
-from stormpilot.nimbus.client import DEFAULT_TIMEOUT_S, Nimbus, with_own_login
+from stormpilot.nimbus.client import DEFAULT_TIMEOUT_S, PAYLOAD_KEY, Nimbus, with_own_login
 from stormpilot.nimbus.values import (
     DEFAULT_PORT,
     Address,
@@ -15,6 +15,7 @@ from stormpilot.nimbus.values import (
 __all__ = [
     "DEFAULT_PORT",
     "DEFAULT_TIMEOUT_S",
+    "PAYLOAD_KEY",
     "Address",
     "ExecutorStatistics",
     "Nimbus",

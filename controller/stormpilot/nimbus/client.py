@@ -39,7 +39,7 @@ DEFAULT_TIMEOUT_S = 60.0
 """Nimbus may wait that long for a code replica before it answers a submit."""
 PLAIN = ("cpu.pcore.percent", "memory.mb")
 """Ends of the names of CPU and memory among resources."""
-_SCHEME, _PAYLOAD = "storm.zookeeper.topology.auth.scheme", "storm.zookeeper.topology.auth.payload"
+SCHEME_KEY, PAYLOAD_KEY = "storm.zookeeper.topology.auth.scheme", "storm.zookeeper.topology.auth.payload"
 _CHUNK_BYTES = 300 * 1024
 """Below `nimbus.thrift.max_buffer_size` (1 MiB)."""
 
@@ -309,10 +309,10 @@ def with_own_login(conf: dict[str, Any]) -> dict[str, Any]:
 
     A Nimbus that logs in to ZooKeeper takes no topology without a login of its own, others take it out again.
     """
-    payload = conf.get(_PAYLOAD)
+    payload = conf.get(PAYLOAD_KEY)
     if payload is not None and not re.fullmatch(r"\S+:\S+", str(payload)):
-        raise UsageError(f"{_PAYLOAD}: expected user:password")
-    return conf | {_SCHEME: "digest", _PAYLOAD: payload or f"{secrets.token_hex(8)}:{secrets.token_hex(16)}"}
+        raise UsageError(f"{PAYLOAD_KEY}: expected user:password")
+    return conf | {SCHEME_KEY: "digest", PAYLOAD_KEY: payload or f"{secrets.token_hex(8)}:{secrets.token_hex(16)}"}
 
 
 def _words(e: Exception) -> str:

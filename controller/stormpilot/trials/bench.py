@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from stormpilot.errors import RefusedError, UnreachableError
 from stormpilot.messages.load import LoadReport
-from stormpilot.nimbus import Address, Nimbus
+from stormpilot.nimbus import PAYLOAD_KEY, Address, Nimbus, with_own_login
 from stormpilot.observe.reader import Reader, StoreSnapshot
 from stormpilot.operate.placing import await_snapshot, put_in_force, refuse_where_a_controller_leads
 from stormpilot.sizing.profiling import RateGrid, Trial
@@ -22,6 +23,7 @@ from stormpilot.trials.feeder import EMPTY_S, POLL_S, Feeder, Times
 from stormpilot.trials.nodes import Nodes, choose
 from stormpilot.trials.slot import SlotSize, slot_size, used, worker_report
 from stormpilot.zookeeper.client import ZooKeeper
+from stormpilot.zookeeper.login import Login
 from stormpilot.zookeeper.paths import Paths
 
 START_S = 180.0
@@ -130,8 +132,10 @@ class Bench:
             self.close()
             self._tell(f"{_threads(threads)}: starting")
             sent = submission(self.specimen, threads, self.nimbus, self._options, self._runner)
+            sent = replace(sent, conf=with_own_login(sent.conf))
             topology_id = send(sent, force=True, wait_s=0)
             self._feeder = Feeder(self._zookeeper, self._paths, topology_id, self.specimen.sources)
+            self._feeder.open(Login(digest=sent.conf[PAYLOAD_KEY]))
             self._threads = threads
             self._place(topology_id)
             self._warm(self._feeder)

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
 from stormpilot.errors import UnreachableError
 from stormpilot.sizing.stability import Slope, latency_slope
-from stormpilot.zookeeper.client import ZooKeeper
+from stormpilot.zookeeper.client import ConflictError, Put, ZooKeeper
+from stormpilot.zookeeper.login import Login
 from stormpilot.zookeeper.paths import Paths
 
 POLL_S = 0.25
@@ -70,6 +72,16 @@ class Feeder:
         self.topology_id, self.tasks = topology_id, tasks
         self._zookeeper, self._paths = zookeeper, paths
         self._command = 0
+
+    def open(self, login: Login) -> None:
+        """Make the znodes that the source, which is `login` in ZooKeeper, reads and writes; before it begins."""
+        self._zookeeper.ensure([self._paths.trial()])
+        for made in (
+            Put(self._paths.trial(self.topology_id), b"", None, writers=login.ids),
+            Put(self._paths.trial(self.topology_id, "command"), b"", None, world_reads=True),
+        ):
+            with suppress(ConflictError):  # it is there
+                self._zookeeper.commit([made])
 
     def send(self, rate_tps: float, seconds: float, ahead: int | None = None) -> int:
         """Begin a trial; its number. `ahead`: tuples of each task under way at most."""

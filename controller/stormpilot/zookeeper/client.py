@@ -32,7 +32,7 @@ from kazoo.exceptions import (
 from kazoo.handlers.threading import SequentialThreadingHandler
 from kazoo.protocol.states import KazooState, KeeperState, WatchedEvent
 from kazoo.retry import KazooRetry
-from kazoo.security import ACL, CREATOR_ALL_ACL, READ_ACL_UNSAFE
+from kazoo.security import ACL, CREATOR_ALL_ACL, READ_ACL_UNSAFE, make_acl
 
 from stormpilot.errors import RefusedError, UnreachableError, UsageError
 from stormpilot.zookeeper.login import Login
@@ -94,13 +94,15 @@ class Check:
 class Put:
     """Part of a transaction: write `data`; `version` None creates the znode, which must not exist.
 
-    `world_reads`: workers, who know no password of ours, can read what is created.
+    `world_reads`: workers, who know no password of ours, can read what is created. `writers` (scheme and id) may do all
+    there but change the access list.
     """
 
     path: str
     data: bytes
     version: int | None
     world_reads: bool = False
+    writers: Sequence[tuple[str, str]] = ()
 
 
 @dataclass(frozen=True)
@@ -333,7 +335,8 @@ class ZooKeeper:
 
     def _acl(self, step: Put) -> list[ACL] | None:
         own = self.client.default_acl
-        return [*own, *READ_ACL_UNSAFE] if own and step.world_reads else None
+        others = [make_acl(*who, read=True, write=True, create=True, delete=True) for who in step.writers]
+        return [*own, *others, *(READ_ACL_UNSAFE if step.world_reads else [])] if own else None
 
     def _wait(self, call: Any, path: str) -> Any:
         with self._errors(path):

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from io import BytesIO
+from typing import Any
+
 import pytest
 
-from stormpilot.instrument.trial import AHEAD_S, BIN_S, LEAST_AHEAD, MOST_AT_ONCE, Schedule
+from stormpilot.instrument import trial
+from stormpilot.instrument.trial import AHEAD_S, BIN_S, LEAST_AHEAD, MOST_AT_ONCE, Schedule, TrialSource
+from stormpilot.instrument.worker_store import StoreUnavailable
+from stormpilot.zookeeper.paths import Paths
 
 
 def sent_until(schedule: Schedule, end_s: float) -> int:
@@ -55,3 +61,30 @@ def test_points_are_medians_of_bins_without_empty_ones() -> None:
     late = int(2 * BIN_S * 100)
     schedule.done(late, schedule.due_s(late) + 0.05)
     assert schedule.points() == [[0.5 * BIN_S, pytest.approx(0.02), 3], [2.5 * BIN_S, pytest.approx(0.05), 1]]
+
+
+class Refusing:
+    """A store that may not be read, and after some looks ends the thread."""
+
+    paths, topology_id = Paths(), "profile-Parse-1-1"
+
+    def __init__(self, looks: int) -> None:
+        self.looks = looks
+
+    def get(self, path: str) -> Any:
+        self.looks -= 1
+        if self.looks < 0:
+            raise KeyboardInterrupt
+        raise StoreUnavailable(f"get {path}: NoAuthError")
+
+
+def test_a_source_that_may_not_read_its_command_says_so_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(trial, "PERIOD_S", 0.0)
+    source = TrialSource(input_stream=BytesIO(), output_stream=BytesIO(), rdb_signal=None)
+    source._index = 0
+    with pytest.raises(KeyboardInterrupt):
+        source._talk(Refusing(3))
+    (line,) = caplog.messages
+    assert "trials/profile-Parse-1-1/command: NoAuthError" in line
