@@ -132,7 +132,8 @@ def _look(
     reader = Reader(zookeeper, paths)
     seen = reader.read()
     reports, problems = reader.read_loads(sorted(seen.topologies))
-    now_ms = clock.now_ms()
+    written = _written(zookeeper, paths, seen, {r.reporter: r.topology_id for r in reports})
+    now_ms = clock.now_ms()  # after what is compared with it was read, before what takes long
     newest: dict[str, int] = {}
     for r in reports:
         newest[r.topology_id] = max(newest.get(r.topology_id, 0), r.written_at_ms)
@@ -149,7 +150,7 @@ def _look(
         seen=seen,
         problems={**seen.problems, **problems},
         access=[_access(zookeeper, p, needs) for p, needs in _owned(paths, sorted(seen.topologies)).items()],
-        written=_written(zookeeper, paths, seen, {r.reporter: r.topology_id for r in reports}),
+        written=written,
         reports={t: (now_ms - at) / 1000 for t, at in newest.items()},
         thresholds=_thresholds(zookeeper, paths),
         nimbus=said,

@@ -1,13 +1,21 @@
-"""Where the doctor looks for Nimbus."""
+"""Where the doctor looks for Nimbus, and when for what."""
 
 from __future__ import annotations
 
+from typing import Any
+
+import msgspec
 import pytest
 
+from doubles import snapshots
+from doubles.memory_zookeeper import MemoryZooKeeper
 from stormpilot.doctor import evidence
-from stormpilot.doctor.evidence import NimbusSaid, _addresses, _ask_nimbus
+from stormpilot.doctor.evidence import Access, Evidence, NimbusSaid, _addresses, _ask_nimbus, _look
+from stormpilot.doctor.surroundings import clocks
 from stormpilot.errors import UsageError
+from stormpilot.messages.core import encode
 from stormpilot.nimbus import Address
+from stormpilot.zookeeper.paths import Paths
 
 
 def test_nimbus_is_asked_at_the_port_that_storm_registered() -> None:
@@ -29,3 +37,26 @@ def test_of_several_nimbuses_the_first_that_answers_is_asked(monkeypatch: pytest
     assert _ask_nimbus([down, up]) == NimbusSaid(address="n2:7001")
     assert _ask_nimbus([down]) == NimbusSaid(address="n1:7000", error="n1:7000: refused")
     assert _ask_nimbus([]) is None
+
+
+def test_a_nimbus_that_takes_long_does_not_make_this_machines_clock_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What others write meanwhile is younger than the look at the clock."""
+    now_ms, paths = snapshots.T0_MS, Paths()
+    zookeeper = MemoryZooKeeper(lambda: now_ms)
+
+    def write() -> None:
+        written = msgspec.structs.replace(snapshots.cluster("a"), written_at_ms=now_ms)
+        zookeeper.put(paths.cluster, encode(written))
+
+    def ask_slowly(addresses: Any) -> None:
+        nonlocal now_ms
+        now_ms += 20_000
+        write()
+
+    write()
+    monkeypatch.setattr(evidence.clock, "now_ms", lambda: now_ms)
+    monkeypatch.setattr(evidence, "_ask_nimbus", ask_slowly)
+    monkeypatch.setattr(evidence, "_access", lambda _, path, needs: Access(path=path))
+    e = _look(Evidence(now_ms=now_ms, hosts="zk:2181"), zookeeper, paths, None, None)
+    assert e.written
+    assert [f.text for f in clocks(e)] == ["1 writers are within 2 s of ZooKeeper"]
