@@ -170,5 +170,6 @@ def _show(submission: Submission, format: Format) -> None:
 
 def _say_hooks_are_not_run(project: Path) -> None:
     for file in (project / "tasks.py", project / "fabfile.py"):
-        if file.is_file() and re.search(r"^def (pre|post)_submit\b", file.read_text("utf-8"), flags=re.MULTILINE):
+        text = file.read_text("utf-8", errors="replace") if file.is_file() else ""
+        if re.search(r"^def (pre|post)_submit\b", text, flags=re.MULTILINE):
             note(f"note: the hooks in {file} (pre_submit, post_submit) are not run")

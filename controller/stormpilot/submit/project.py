@@ -126,7 +126,7 @@ class Project:
             sys.modules[name] = module
             try:
                 spec.loader.exec_module(module)
-            except (ImportError, SyntaxError, NameError, AttributeError, TypeError, LookupError, ValueError) as e:
+            except (Exception, SystemExit) as e:
                 raise UsageError(f"{_line(file, e)}: {type(e).__name__}: {e}") from e
         for value in vars(module).values():
             if isinstance(value, TopologyType) and value is not Topology:
@@ -141,7 +141,7 @@ class Project:
                 found = getattr(importlib.import_module(module), name)
             except AttributeError:
                 raise UsageError(f"{self.sources}: module {module} has no {name}") from None
-            except Exception as e:
+            except (Exception, SystemExit) as e:
                 raise UsageError(f"{self.sources}: module {module} cannot be imported: {type(e).__name__}: {e}") from e
         if not isinstance(found, type):
             raise UsageError(f"{self.sources}: {module}:{name} is no class")
@@ -163,7 +163,7 @@ class Project:
                         sys.modules[name] = modules[name]
 
 
-def _line(file: Path, e: Exception) -> str:
+def _line(file: Path, e: BaseException) -> str:
     if isinstance(e, SyntaxError) and e.filename:
         return f"{e.filename}, line {e.lineno}"
     here = file.resolve()

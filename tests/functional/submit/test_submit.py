@@ -335,7 +335,8 @@ def test_java_components_without_a_jar_are_refused(project: Path, nimbus: FakeNi
 
 
 def test_hooks_that_sparse_submit_would_run_are_named(project: Path, stormpilot: Run) -> None:
-    (project / "tasks.py").write_text("def pre_submit(name, env, env_config, options):\n    raise SystemExit(9)\n")
+    hooks = "# é\ndef pre_submit(name, env, env_config, options):\n    raise SystemExit(9)\n"
+    (project / "tasks.py").write_bytes(hooks.encode("latin-1"))
     done = stormpilot(project)
     assert done.returncode == 0
     assert "tasks.py" in done.stderr

@@ -175,6 +175,9 @@ def test_loading_leaves_path_and_modules_as_they_were(tmp_path: Path) -> None:
         ("def broken(:\n", r"bad\.py, line 1: SyntaxError"),
         ("from parts import Parse\nspec = Parse.spec(par=-1)\n", r"bad\.py, line 2: ValueError.*-1"),
         ("x = 1\n\n\ny = z\n", r"bad\.py, line 4: NameError"),
+        ("x = 1\nopen('no/such/file')\n", r"bad\.py, line 2: FileNotFoundError.*no/such/file"),
+        ("raise RuntimeError('set FLIGHTS')\n", r"bad\.py, line 1: RuntimeError: set FLIGHTS"),
+        ("import sys\nsys.exit('set FLIGHTS')\n", r"bad\.py, line 2: SystemExit: set FLIGHTS"),
         ("x = 1\n", r"bad\.py defines no class derived from streamparse\.Topology"),
     ],
 )
