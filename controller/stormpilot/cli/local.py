@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from stormpilot.cli.live import parameters_of, with_parameters
-from stormpilot.cli.output import Format, FormatOption, console, print_json, print_table, say
+from stormpilot.cli.output import Format, FormatOption, console, note, print_json, print_table, say
 from stormpilot.cli.progress import progress
 from stormpilot.errors import UsageError
 
@@ -109,7 +109,7 @@ def down(
     """End a cluster and every process that belongs to it; logs are kept."""
     from stormpilot.local.cluster import LocalCluster
 
-    for cluster in LocalCluster.all() if everything else [LocalCluster.load(name)]:
+    for cluster in LocalCluster.all(note) if everything else [LocalCluster.load(name)]:
         was_running = cluster.running()
         cluster.down(purge=purge)
         if was_running or not everything:
@@ -125,7 +125,7 @@ def status(
     from stormpilot.local.cluster import LocalCluster
     from stormpilot.local.status import status_of
 
-    clusters = [LocalCluster.load(name)] if name else [c for c in LocalCluster.all() if c.running()]
+    clusters = [LocalCluster.load(name)] if name else [c for c in LocalCluster.all(note) if c.running()]
     found = [status_of(c) for c in clusters or [LocalCluster.load()]]
     if format is Format.json:
         print_json(found)

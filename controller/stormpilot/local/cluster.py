@@ -53,12 +53,16 @@ class LocalCluster:
         if not Path("/proc/self/environ").exists():
             raise UnreachableError("a local cluster needs Linux: its processes are found and ended by way of /proc")
         with one_start_at_a_time(layout), closing(Reservation()) as ports:
-            _refuse_if_running(layout)
+            old = state.read_remains(layout)
+            if old is not None and processes.of_cluster(old.id):
+                raise RefusedError(
+                    f"local cluster {spec.name} is running already (stormpilot local down --name {spec.name} ends it)"
+                )
             build.check_jars(spec)
             if spec.isolate:
                 isolation.check(spec)
             home = storm_home(progress, spec.storm_version, spec.java_home)
-            if spec.isolate or _was_isolated(layout):
+            if spec.isolate or (old is not None and old.isolation is not None):
                 isolation.remove(isolation.token_of(layout.directory))
             if layout.directory.exists():
                 shutil.rmtree(layout.directory)
@@ -77,9 +81,15 @@ class LocalCluster:
         return cls(layout, state.read_description(layout))
 
     @classmethod
-    def all(cls) -> list[LocalCluster]:
-        """All clusters that have a folder, running or not."""
-        return [cls(layout, state.read_description(layout)) for layout in Layout.existing()]
+    def all(cls, skipped: Callable[[str], None] = lambda _: None) -> list[LocalCluster]:
+        """All clusters that have a folder, running or not; `skipped` hears of those that cannot be read."""
+        found = []
+        for layout in Layout.existing():
+            try:
+                found.append(cls(layout, state.read_description(layout)))
+            except UsageError as e:
+                skipped(f"skipped: {e}")
+        return found
 
     @property
     def name(self) -> str:
@@ -379,17 +389,3 @@ class LocalCluster:
                 if lines:
                     return f"{(errors or lines)[-1]} (all of it: {file})"
         return f"it wrote nothing to {wanted.log}"
-
-
-def _was_isolated(layout: Layout) -> bool:
-    """Whether the folder is that of an isolated cluster, of which something may be left."""
-    return layout.description_file.is_file() and state.read_description(layout).isolation is not None
-
-
-def _refuse_if_running(layout: Layout) -> None:
-    if layout.description_file.is_file():
-        old = LocalCluster(layout, state.read_description(layout))
-        if old.running():
-            raise RefusedError(
-                f"local cluster {old.name} is running already (stormpilot local down --name {old.name} ends it)"
-            )

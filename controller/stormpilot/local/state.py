@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -136,6 +137,13 @@ class Description(msgspec.Struct, frozen=True):
         return [d for d in self.daemons if d.kind == kind]
 
 
+class Remains(msgspec.Struct, frozen=True):
+    """The part of a `cluster.json` that tells what may be left of the cluster, whichever version wrote it."""
+
+    id: str
+    isolation: Any = None
+
+
 class DaemonProcess(msgspec.Struct):
     """A daemon's process: `pid` is None when it does not run, and `exit_code` (minus a signal's number) says why."""
 
@@ -154,7 +162,16 @@ class Processes(msgspec.Struct):
 
 def read_description(layout: Layout) -> Description:
     """Read `cluster.json`; UsageError if there is none or it is not ours."""
-    return _read(layout.description_file, Description)
+    with _removable(layout):
+        return _read(layout.description_file, Description)
+
+
+def read_remains(layout: Layout) -> Remains | None:
+    """Read that much of `cluster.json`; None if there is none, UsageError if it is not ours."""
+    if not layout.description_file.is_file():
+        return None
+    with _removable(layout):
+        return _read(layout.description_file, Remains)
 
 
 def read_processes(layout: Layout) -> Processes | None:
@@ -172,11 +189,23 @@ def write(path: Path, value: Any) -> None:
     scratch.replace(path)
 
 
+@contextmanager
+def _removable(layout: Layout) -> Iterator[None]:
+    try:
+        yield
+    except UsageError as e:
+        raise UsageError(
+            f"{e}; another version of stormpilot may have written it: if nothing of it runs, rm -r {layout.directory}"
+        ) from None
+
+
 def _read(path: Path, kind: type[T]) -> T:
     try:
         return msgspec.json.decode(path.read_bytes(), type=kind, dec_hook=_decode)
     except FileNotFoundError:
         raise UsageError(f"{path}: no such file") from None
+    except OSError as e:
+        raise UsageError(f"{path}: cannot read it: {e.strerror}") from None
     except msgspec.MsgspecError as e:
         raise UsageError(f"{path}: {e}") from None
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,6 +12,7 @@ from typer.testing import CliRunner
 
 from stormpilot.cli import app
 from stormpilot.errors import StormpilotError
+from stormpilot.local.processes import MARKER
 
 
 @pytest.fixture(autouse=True)
@@ -16,6 +20,14 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("STORMPILOT_STATE", str(tmp_path))
     monkeypatch.setenv("STORMPILOT_HOME", str(tmp_path / "cache"))
     return tmp_path
+
+
+def described(state: Path, name: str, text: str) -> Path:
+    """A cluster's folder with this `cluster.json`."""
+    file = state / "clusters" / name / "cluster.json"
+    file.parent.mkdir(parents=True)
+    file.write_text(text)
+    return file
 
 
 def refusal(*arguments: str) -> StormpilotError:
@@ -68,13 +80,46 @@ def test_unknown_cluster_is_named_with_those_that_are_known(command: list[str]) 
 
 
 def test_file_that_is_not_ours_is_named(state: Path) -> None:
-    file = state / "clusters" / "default" / "cluster.json"
-    file.parent.mkdir(parents=True)
-    file.write_text('{"schema": 1}')
+    file = described(state, "default", '{"schema": 1}')
     error = refusal("status")
     assert error.exit_code == 2
     assert str(file) in str(error)
     assert "missing required field" in str(error)
+    assert f"rm -r {file.parent}" in str(error)
+
+
+def test_a_cluster_of_another_version_keeps_no_other_from_being_ended(state: Path) -> None:
+    file = described(state, "old", '{"schema": 0, "id": "of-another-version"}')
+    done = CliRunner().invoke(app, ["local", "down", "--all"])
+    assert done.exit_code == 0
+    assert f"skipped: {file}: " in done.stderr
+
+
+def test_a_cluster_of_another_version_that_does_not_run_is_replaced(state: Path) -> None:
+    """As far as this goes without Java."""
+    described(state, "default", '{"schema": 0, "id": "of-another-version"}')
+    assert "no-such.jar does not exist" in str(refusal("up", "--scheduler-jar", "no-such.jar"))
+
+
+def test_a_cluster_of_another_version_that_runs_is_not_replaced(state: Path) -> None:
+    described(state, "default", '{"schema": 0, "id": "of-another-version"}')
+    child = "import sys; print(); sys.stdin.read()"
+    with subprocess.Popen(
+        [sys.executable, "-c", child],
+        env=os.environ | {MARKER: "of-another-version"},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as running:
+        assert running.stdout and running.stdout.readline()
+        error = refusal("up", "--scheduler-jar", "no-such.jar")
+        running.communicate()
+    assert "local cluster default is running already" in str(error)
+
+
+@pytest.mark.parametrize("text", ["{}", "no JSON"])
+def test_a_folder_that_may_be_of_a_running_cluster_is_not_replaced(state: Path, text: str) -> None:
+    file = described(state, "default", text)
+    assert f"rm -r {file.parent}" in str(refusal("up", "--scheduler-jar", "no-such.jar"))
 
 
 def test_down_all_with_nothing_up_is_fine() -> None:
