@@ -18,13 +18,14 @@ help: ## this list
 
 tools:
 	@command -v $(PYTHON) >/dev/null || { echo "stormpilot needs Python 3.11, JDK 17 and Maven; Python 3.11 is missing (Debian: apt-get install python3.11 python3.11-venv), or name one: make PYTHON=/path/to/python3.11 ..." >&2; exit 2; }
+	@test -e .venv/.installed || $(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -c 'import ensurepip' 2>/dev/null || { echo "stormpilot needs Python 3.11 with venv; venv is missing in $(PYTHON) (Debian: apt-get install python3.11-venv)" >&2; exit 2; }
 	@command -v javac >/dev/null || { echo "stormpilot needs Python 3.11, JDK 17 and Maven; the JDK is missing (Debian: apt-get install openjdk-17-jdk-headless)" >&2; exit 2; }
 	@command -v mvn >/dev/null || { echo "stormpilot needs Python 3.11, JDK 17 and Maven; Maven is missing (Debian: apt-get install maven)" >&2; exit 2; }
 
 setup: tools .venv/.installed ## make .venv with .venv/bin/stormpilot
 
 .venv/.installed: constraints.txt pyproject.toml
-	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear .venv
 	@echo "setup: installing the pinned Python packages into .venv (the first time downloads about 700 MB)"
 	@$(BIN)/pip install --quiet --disable-pip-version-check --root-user-action=ignore --require-hashes -r constraints.txt
 	@$(BIN)/pip install --quiet --disable-pip-version-check --root-user-action=ignore --no-deps --no-build-isolation -e .
