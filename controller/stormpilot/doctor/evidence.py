@@ -30,7 +30,8 @@ STORM_ROOT = "/storm"
 class NimbusSaid(msgspec.Struct, frozen=True, kw_only=True):
     """Answer of a Nimbus; `error` is why there is none.
 
-    `confs` are configurations by the name of the topology, `component_confs` those of its components.
+    `confs` are configurations by the name of the topology, `component_confs` those of its components. `others` are the
+    other Nimbuses that are up, with address, conf, whether it `leads`, and error.
     """
 
     address: str
@@ -40,6 +41,8 @@ class NimbusSaid(msgspec.Struct, frozen=True, kw_only=True):
     topologies: list[str] = []
     confs: Mapping[str, Mapping[str, Any]] = {}
     component_confs: Mapping[str, Mapping[str, Mapping[str, Any]]] = {}
+    leads: bool = False
+    others: list[NimbusSaid] = []
     error: str = ""
 
 
@@ -301,9 +304,26 @@ def _ask_one(address: Address) -> NimbusSaid:
                 topologies=sorted(t.id for t in running),
                 confs={t.name: _shown(nimbus.topology_conf, t.id) for t in running},
                 component_confs={t.name: _shown(nimbus.component_confs, t.id) for t in running},
+                others=_ask_others(address, nimbus.nimbuses()),
             )
     except StormpilotError as e:
         return NimbusSaid(address=str(address), error=str(e))
+
+
+def _ask_others(asked: Address, there: Sequence[tuple[Address, bool]]) -> list[NimbusSaid]:
+    """The other Nimbuses, of which one leads now or next; a single one may be `asked` by a name of another network."""
+    if len(there) < 2:
+        return []
+    here = asked.resolved()
+    return [_ask_conf(a, leads) for a, leads in there if a != asked and not a.resolved() & here]
+
+
+def _ask_conf(address: Address, leads: bool) -> NimbusSaid:
+    try:
+        with Nimbus.connect(address, NIMBUS_TIMEOUT_S) as nimbus:
+            return NimbusSaid(address=str(address), conf=nimbus.conf(), leads=leads)
+    except StormpilotError as e:
+        return NimbusSaid(address=str(address), leads=leads, error=str(e))
 
 
 def _shown(read: Callable[[str], dict[str, Any]], topology_id: str) -> dict[str, Any]:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from stormpilot.doctor.evidence import Access, Evidence
+from stormpilot.doctor.evidence import Access, Evidence, NimbusSaid
 from stormpilot.doctor.finding import Finding, Level
 from stormpilot.observe.isolation import isolated
 from stormpilot.observe.storm_keys import POOLS, Held, held_by_cluster, held_by_topology, isolates_by_user
 
 SCHEDULER = "io.stormpilot.PilotScheduler"
 FALLBACK, DEFAULT_SCHEDULER = "stormpilot.fallback.scheduler", "org.apache.storm.scheduler.DefaultScheduler"
+ROOT, DEFAULT_ROOT = "stormpilot.zookeeper.root", "/stormpilot"
+ALIKE = {"storm.scheduler": "Storm's default", ROOT: DEFAULT_ROOT, FALLBACK: DEFAULT_SCHEDULER}
+"""Keys, with their defaults, that must be alike on every Nimbus: another one may lead next."""
 KNOWN_ZOOKEEPER = ("3.8.", "3.9.")
 LEAST_RETRIES = 30
 """With an interval of 1 s Storm then lives for half a minute without ZooKeeper: a restart of an ensemble."""
@@ -164,10 +167,31 @@ def nimbus(e: Evidence) -> Iterator[Finding]:
         )
     else:
         yield Finding("nimbus", Level.ok, f"{said.address} schedules with the plug-in; {said.leader} leads")
-    root = str(said.conf.get("stormpilot.zookeeper.root") or "/stormpilot")
+    root = str(said.conf.get(ROOT) or DEFAULT_ROOT)
     if root != e.root:
         text = f"the plug-in uses the root {root}, this command {e.root}"
         yield Finding("nimbus", Level.fail, text, f"set zookeeper.root in controller.yaml, or say --root {root}")
+    for other in said.others:
+        yield from _beside(said, other)
+
+
+def _beside(said: NimbusSaid, other: NimbusSaid) -> Iterator[Finding]:
+    """Whether another Nimbus is configured as the one that was asked for everything."""
+    if other.error:
+        text = other.error
+        if other.leads:
+            text += f"; it leads, and what is told here is by {said.address}"
+        yield Finding("nimbus", Level.skipped, text, "run this where every Nimbus can be reached")
+        return
+    for key, default in ALIKE.items():
+        theirs, ours = other.conf.get(key) or default, said.conf.get(key) or default
+        if theirs != ours:
+            yield Finding(
+                "nimbus",
+                Level.fail,
+                f"{key} is {theirs} on {other.address}{' (it leads)' if other.leads else ''}, {ours} on {said.address}",
+                "the same in storm.yaml of every Nimbus host, and our jar in extlib-daemon/; then restart that Nimbus",
+            )
 
 
 def storm_settings(e: Evidence) -> Iterator[Finding]:

@@ -116,10 +116,14 @@ class Nimbus:
     def leads(self) -> bool:
         """Whether this Nimbus leads. One restarted after a crash does not, until its predecessor's session expires."""
         here = self.address.resolved()
-        return any(
-            n.isLeader and Address(str(n.host), int(n.port)).resolved() & here
-            for n in self._call("getClusterInfo").nimbuses
-        )
+        return any(leads and address.resolved() & here for address, leads in self.nimbuses())
+
+    def nimbuses(self) -> list[tuple[Address, bool]]:
+        """Every Nimbus that is up, and whether it leads."""
+        login = self.address.login
+        return [
+            (Address(str(n.host), int(n.port), login), bool(n.isLeader)) for n in self._call("getClusterInfo").nimbuses
+        ]
 
     def conf(self) -> dict[str, Any]:
         """Nimbus's own configuration."""

@@ -245,6 +245,21 @@ def test_a_server_that_hides_its_version_and_an_unknown_nimbus_are_not_wrong() -
     assert {f.check for f in examine(e) if f.level is Level.skipped} == {"nimbus", "settings", "retries"}
 
 
+def test_a_nimbus_that_would_lead_with_other_settings_is_named() -> None:
+    alike = NimbusSaid(address="n2:6627", conf=CONF | {"stormpilot.zookeeper.root": "/stormpilot"})
+    storms = NimbusSaid(address="n3:6627", conf={**CONF, "storm.scheduler": None}, leads=True)
+    silent = NimbusSaid(address="n4:6627", error="Nimbus at n4:6627 is not reachable: timed out", leads=True)
+    e = evidence(nimbus=NimbusSaid(address="n:6627", conf=CONF, leader="n3", others=[alike, storms, silent]))
+    found = [(f.level, f.text) for f in examine(e) if f.check == "nimbus"]
+    assert found[1:] == [
+        (
+            Level.fail,
+            f"storm.scheduler is Storm's default on n3:6627 (it leads), {SCHEDULER} on n:6627",
+        ),
+        (Level.skipped, f"{silent.error}; it leads, and what is told here is by n:6627"),
+    ]
+
+
 def test_a_plug_in_without_a_nimbus_is_not_called_well() -> None:
     e = evidence(nimbus=None, storm_nimbuses=[])
     assert [f.level for f in examine(e) if f.check == "plug-in"] == [Level.skipped]

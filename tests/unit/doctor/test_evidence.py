@@ -10,7 +10,7 @@ import pytest
 from doubles import snapshots
 from doubles.memory_zookeeper import MemoryZooKeeper
 from stormpilot.doctor import evidence
-from stormpilot.doctor.evidence import Access, Evidence, NimbusSaid, _addresses, _ask_nimbus, _look
+from stormpilot.doctor.evidence import Access, Evidence, NimbusSaid, _addresses, _ask_nimbus, _ask_others, _look
 from stormpilot.doctor.surroundings import clocks
 from stormpilot.errors import UsageError
 from stormpilot.messages.core import encode
@@ -37,6 +37,14 @@ def test_of_several_nimbuses_the_first_that_answers_is_asked(monkeypatch: pytest
     assert _ask_nimbus([down, up]) == NimbusSaid(address="n2:7001")
     assert _ask_nimbus([down]) == NimbusSaid(address="n1:7000", error="n1:7000: refused")
     assert _ask_nimbus([]) is None
+
+
+def test_every_other_nimbus_is_asked_what_it_is_configured_with(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(evidence, "_ask_conf", lambda a, leads: NimbusSaid(address=str(a), leads=leads))
+    first, second = Address("127.0.0.1", 7000), Address("127.0.0.2", 7000)
+    assert _ask_others(first, [(first, False), (second, True)]) == [NimbusSaid(address="127.0.0.2:7000", leads=True)]
+    assert _ask_others(Address("tunnel.invalid"), [(first, True)]) == []
+    assert _ask_others(first, []) == []
 
 
 def test_a_nimbus_that_takes_long_does_not_make_this_machines_clock_late(monkeypatch: pytest.MonkeyPatch) -> None:
