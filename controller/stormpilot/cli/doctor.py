@@ -32,8 +32,9 @@ def doctor(
     from stormpilot import doctor as doctors
     from stormpilot.errors import UnreachableError
 
-    where = live.where
-    evidence = doctors.gather(where.hosts, where.paths, where.login, nimbus, nimbus_login(nimbus_jaas))
+    where, settings = live.where, live.settings
+    signs = None if settings is None else settings.publish.plan_key_file is not None
+    evidence = doctors.gather(where.hosts, where.paths, where.login, nimbus, nimbus_login(nimbus_jaas), signs)
     findings = doctors.examine(evidence)
     counts = {level: sum(f.level is level for f in findings) for level in doctors.Level}
     failed = counts[doctors.Level.fail]

@@ -9,7 +9,17 @@ from stormpilot.doctor.evidence import Evidence
 from stormpilot.doctor.finding import Finding, Level
 from stormpilot.doctor.logins import logins
 from stormpilot.doctor.placement import placement, plugin
-from stormpilot.doctor.surroundings import access, clocks, nimbus, refresh, retries, servers, sites, storm_settings
+from stormpilot.doctor.surroundings import (
+    access,
+    clocks,
+    nimbus,
+    plan_key,
+    refresh,
+    retries,
+    servers,
+    sites,
+    storm_settings,
+)
 from stormpilot.operate.status import age, stuck_after_s
 
 OLD_REPORT_S = 120.0
@@ -23,13 +33,14 @@ def examine(e: Evidence) -> list[Finding]:
         told = list(servers(e))
         if not told or any(not s.error for s in e.servers):  # else they have said it
             told.append(_unread(e))
-        return [*told, *access(e), *logins(e), *nimbus(e), *storm_settings(e), *sites(e), *retries(e)]
+        return [*told, *access(e), *logins(e), *nimbus(e), *plan_key(e), *storm_settings(e), *sites(e), *retries(e)]
     return [
         *servers(e),
         *access(e),
         *logins(e),
         *clocks(e),
         *nimbus(e),
+        *plan_key(e),
         *storm_settings(e),
         *sites(e),
         *retries(e),

@@ -71,7 +71,8 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
 
     `ids` are our logins as access lists have them (scheme and id), `tls` whether ZooKeeper is asked by TLS, `reports`
     per topology id the age (s) of its newest report, `thresholds` when they were mined (epoch, ms), `nimbus_given`
-    whether its address was named. `storm_*`: names below Storm's own znodes, None: not shown.
+    whether its address was named, `signs` whether the controller signs plans (None: its configuration is not known).
+    `storm_*`: names below Storm's own znodes, None: not shown.
     """
 
     now_ms: int
@@ -89,18 +90,24 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     thresholds: Mapping[str, int] = {}
     nimbus: NimbusSaid | None = None
     nimbus_given: bool = False
+    signs: bool | None = None
     storm_nimbuses: list[str] | None = None
     storm_supervisors: list[str] | None = None
     storm_topologies: list[str] | None = None
 
 
 def gather(
-    hosts: str, paths: Paths, login: Login, nimbus: str | None, nimbus_login: SaslLogin | None = None
+    hosts: str,
+    paths: Paths,
+    login: Login,
+    nimbus: str | None,
+    nimbus_login: SaslLogin | None = None,
+    signs: bool | None = None,
 ) -> Evidence:
     """Look at an installation; never raises for what is wrong with it.
 
     `nimbus`: host:port, else those that Storm registered in ZooKeeper, else the host that the plug-in runs on, at the
-    default port; `nimbus_login` is as whom to ask it.
+    default port; `nimbus_login` is as whom to ask it. `signs`: whether the controller signs plans, None: not known.
     """
     servers = ensemble.ask(hosts, login.tls)
     start = Evidence(
@@ -111,6 +118,7 @@ def gather(
         tls=login.tls is not None,
         servers=servers,
         nimbus_given=nimbus is not None,
+        signs=signs,
     )
     try:
         zookeeper = connect(hosts, login=login)

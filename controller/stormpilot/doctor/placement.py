@@ -12,6 +12,13 @@ from stormpilot.operate.status import age
 
 TRIED = ("2.4.", "2.5.", "2.6.", "2.7.", "2.8.")
 """Storms on whose clusters the plug-in was tried."""
+LASTING = {
+    "SIGNATURE": "give both the same key: stormpilot.plan.key.file on Nimbus hosts (read when Nimbus starts), "
+    "publish.plan_key_file in controller.yaml",
+    "SCHEMA_NEWER": "the plug-in is older than the controller: install the same version on both "
+    "(docs/guide/runbook.md, Upgrade)",
+}
+"""Codes by which every further plan is rejected too, with what ends that."""
 PLAN_S = 60.0
 """A plan that the plug-in has not answered for so long is stuck."""
 
@@ -79,6 +86,8 @@ def placement(e: Evidence) -> Iterator[Finding]:
         if (status is None or status.plan_id != plan.message.plan_id) and late_s > PLAN_S:
             text = f"{t.name}: plan {plan.message.plan_id} was published {age(late_s)} ago and has no answer{said}"
             yield Finding("placement", Level.fail, text, "the plug-in is not loaded, or older than the plan: see above")
+        elif status is not None and status.state == "rejected" and status.code in LASTING:
+            yield Finding("placement", Level.fail, f"{t.name}{said}", LASTING[status.code])
         elif status is not None and status.state in ("rejected", "degraded"):
             fix = f"the controller plans anew; stormpilot explain {t.name} says what holds it"
             yield Finding("placement", Level.warn, f"{t.name}{said}", fix)

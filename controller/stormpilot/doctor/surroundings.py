@@ -13,6 +13,7 @@ from stormpilot.observe.storm_keys import POOLS, Held, held_by_cluster, held_by_
 SCHEDULER = "io.stormpilot.PilotScheduler"
 FALLBACK, DEFAULT_SCHEDULER = "stormpilot.fallback.scheduler", "org.apache.storm.scheduler.DefaultScheduler"
 ROOT, DEFAULT_ROOT = "stormpilot.zookeeper.root", "/stormpilot"
+KEY = "stormpilot.plan.key.file"
 ALIKE = {"storm.scheduler": "Storm's default", ROOT: DEFAULT_ROOT, FALLBACK: DEFAULT_SCHEDULER}
 """Keys, with their defaults, that must be alike on every Nimbus: another one may lead next."""
 KNOWN_ZOOKEEPER = ("3.8.", "3.9.")
@@ -192,6 +193,29 @@ def _beside(said: NimbusSaid, other: NimbusSaid) -> Iterator[Finding]:
                 f"{key} is {theirs} on {other.address}{' (it leads)' if other.leads else ''}, {ours} on {said.address}",
                 "the same in storm.yaml of every Nimbus host, and our jar in extlib-daemon/; then restart that Nimbus",
             )
+
+
+def plan_key(e: Evidence) -> Iterator[Finding]:
+    """Whether the controller signs plans where Nimbus takes no others; which key each has is not shown."""
+    if e.signs is None or e.nimbus is None or e.nimbus.conf.get("storm.scheduler") != SCHEDULER:
+        return
+    asks = bool(e.nimbus.conf.get(KEY))
+    if asks and not e.signs:
+        yield Finding(
+            "plan key",
+            Level.fail,
+            f"Nimbus at {e.nimbus.address} takes signed plans only ({KEY}), and the controller signs none",
+            "set publish.plan_key_file in controller.yaml to a file with the same key",
+        )
+    elif e.signs and not asks:
+        yield Finding(
+            "plan key",
+            Level.warn,
+            f"the controller signs plans, and Nimbus at {e.nimbus.address} takes plans without a signature too",
+            f"set {KEY} in storm.yaml of every Nimbus host to a file with the same key, and restart Nimbus",
+        )
+    elif asks:
+        yield Finding("plan key", Level.ok, "the controller signs plans, and Nimbus takes no others")
 
 
 def storm_settings(e: Evidence) -> Iterator[Finding]:

@@ -45,6 +45,8 @@ OLD = msgspec.structs.replace(FLIGHTS, launched_at_ms=NOW_MS - 600_000)
 REJECTED = StatusMessage(
     topology_id=FLIGHTS.id, plan_id="p-1", state="rejected", code="NEWER", text="no", since_ms=0, written_at_ms=NOW_MS
 )
+UNSIGNED = msgspec.structs.replace(REJECTED, code="SIGNATURE")
+KEY = {"stormpilot.plan.key.file": "/etc/stormpilot-plan.key"}
 
 
 @pytest.mark.parametrize(
@@ -210,6 +212,9 @@ REJECTED = StatusMessage(
             "not loaded",
         ),
         ({"seen": seen(statuses={FLIGHTS.id: REJECTED})}, "placement", "warn", "NEWER", "explain flights"),
+        ({"seen": seen(statuses={FLIGHTS.id: UNSIGNED})}, "placement", "fail", "SIGNATURE", "the same key"),
+        ({**conf(**KEY), "signs": False}, "plan key", "fail", "the controller signs none", "publish.plan_key_file"),
+        ({"signs": True}, "plan key", "warn", "without a signature too", "stormpilot.plan.key.file"),
         ({"reports": {}}, "reports", "warn", "submitted 60 s ago", "wait until"),
         ({"seen": seen(topologies={FLIGHTS.id: OLD}), "reports": {}}, "reports", "warn", "without any", "the hook"),
         ({"reports": {FLIGHTS.id: 300.0}}, "reports", "fail", "5 min old", "collector"),
@@ -243,6 +248,14 @@ def test_a_server_that_hides_its_version_and_an_unknown_nimbus_are_not_wrong() -
     e = evidence(servers=[Server("zk:2181")], nimbus=NimbusSaid(address="n:6627", error="refused"))
     assert bad(e) == []
     assert {f.check for f in examine(e) if f.level is Level.skipped} == {"nimbus", "settings", "retries"}
+
+
+def test_plans_that_are_signed_as_nimbus_wants_are_right() -> None:
+    """Without controller.yaml, and where nobody signs, nothing is said."""
+    (found,) = (f for f in examine(evidence(signs=True, **conf(**KEY))) if f.check == "plan key")
+    assert found.level is Level.ok
+    silent = ({"signs": False}, conf(**KEY), {"signs": True, "nimbus": None})
+    assert not any(f.check == "plan key" for fields in silent for f in examine(evidence(**fields)))
 
 
 def test_a_nimbus_that_would_lead_with_other_settings_is_named() -> None:
