@@ -14,6 +14,7 @@ from stormpilot.doctor import ensemble
 from stormpilot.doctor.registered import registered_address
 from stormpilot.errors import RefusedError, StormpilotError, UsageError
 from stormpilot.logins.jaas import SaslLogin
+from stormpilot.messages.core import ClusterSnapshot
 from stormpilot.messages.failures import failures_named
 from stormpilot.messages.limits import HISTORY, text_within
 from stormpilot.nimbus import Address, Nimbus
@@ -72,7 +73,8 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     `ids` are our logins as access lists have them (scheme and id), `tls` whether ZooKeeper is asked by TLS, `reports`
     per topology id the age (s) of its newest report, `thresholds` when they were mined (epoch, ms), `nimbus_given`
     whether its address was named, `signs` whether the controller signs plans (None: its configuration is not known).
-    `storm_*`: names below Storm's own znodes, None: not shown.
+    `nimbus_elsewhere`: our Nimbus does not answer, and those at Storm's usual root are of another Storm on this
+    ZooKeeper. `storm_*`: names below Storm's own znodes, None: not shown.
     """
 
     now_ms: int
@@ -90,6 +92,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     thresholds: Mapping[str, int] = {}
     nimbus: NimbusSaid | None = None
     nimbus_given: bool = False
+    nimbus_elsewhere: bool = False
     signs: bool | None = None
     storm_nimbuses: list[str] | None = None
     storm_supervisors: list[str] | None = None
@@ -106,8 +109,9 @@ def gather(
 ) -> Evidence:
     """Look at an installation; never raises for what is wrong with it.
 
-    `nimbus`: host:port, else those that Storm registered in ZooKeeper, else the host that the plug-in runs on, at the
-    default port; `nimbus_login` is as whom to ask it. `signs`: whether the controller signs plans, None: not known.
+    `nimbus`: host:port, else those that Storm registered in ZooKeeper, first the one that the plug-in runs in, which is
+    asked at the default port where it is not registered; `nimbus_login` is as whom to ask it. `signs`: whether the
+    controller signs plans, None: not known.
     """
     servers = ensemble.ask(hosts, login.tls)
     start = Evidence(
@@ -151,9 +155,14 @@ def _look(
     registered = _registered(zookeeper)
     plug_in_host = seen.cluster.shim.nimbus if seen.cluster else None
     said = _ask_nimbus(_addresses(nimbus, registered, plug_in_host, nimbus_login))
+    elsewhere = nimbus is None and _is_elsewhere(said, registered, seen.cluster)
+    if elsewhere and said is not None and not said.error:
+        here = str(Address(plug_in_host or ""))
+        said = NimbusSaid(address=here, error=f"Nimbus at {here} does not answer; {said.address} is of another Storm")
     storm_root = str(said.conf.get("storm.zookeeper.root", STORM_ROOT)) if said else STORM_ROOT
     nimbuses, supervisors, storms = (
-        _children(zookeeper, f"{storm_root}/{name}") for name in ("nimbuses", "supervisors", "storms")
+        None if elsewhere else _children(zookeeper, f"{storm_root}/{name}")
+        for name in ("nimbuses", "supervisors", "storms")
     )
     return msgspec.structs.replace(
         start,
@@ -165,6 +174,7 @@ def _look(
         reports={t: (now_ms - at) / 1000 for t, at in newest.items()},
         thresholds=_thresholds(zookeeper, paths),
         nimbus=said,
+        nimbus_elsewhere=elsewhere,
         storm_nimbuses=nimbuses,
         storm_supervisors=supervisors,
         storm_topologies=storms,
@@ -280,24 +290,46 @@ def _registered(zookeeper: ZooKeeper) -> list[str]:
 def _addresses(
     given: str | None, registered: Sequence[str], plug_in_host: str | None, login: SaslLogin | None = None
 ) -> list[Address]:
-    """Where Nimbus may be: as given, as registered (`host:port`), or a guess; `UsageError` for a wrong one."""
+    """Where Nimbus may be: as given, as registered (`host:port`), or a guess; `UsageError` for a wrong one.
+
+    A Storm with another root than the usual one registers elsewhere: the plug-in's own host comes first.
+    """
     if given:
         return [Address.parse(given, "--nimbus", login)]
+    found = sorted(_parsed(registered, login), key=lambda a: a.host != plug_in_host)
+    if plug_in_host and not any(a.host == plug_in_host for a in found):
+        found.insert(0, Address(plug_in_host, login=login))
+    return found
+
+
+def _is_elsewhere(said: NimbusSaid | None, registered: Sequence[str], cluster: ClusterSnapshot | None) -> bool:
+    """Whether those that are registered are of another Storm; one that leads after ours died has our supervisors."""
+    there = {a.host for a in _parsed(registered)}
+    host = cluster.shim.nimbus if cluster else ""
+    if cluster is None or not there or not host or host in there:
+        return False
+    if said is None or said.error:
+        return True
+    return said.address != str(Address(host)) and not {s.id for s in cluster.supervisors} & set(said.supervisors)
+
+
+def _parsed(registered: Sequence[str], login: SaslLogin | None = None) -> list[Address]:
     found = []
     for name in sorted(registered):
         with contextlib.suppress(UsageError):
             found.append(Address.parse(name, name, login))
-    return found or ([Address(plug_in_host, login=login)] if plug_in_host else [])
+    return found
 
 
 def _ask_nimbus(addresses: Sequence[Address]) -> NimbusSaid | None:
-    """The first that answers, else why the last one did not; None where nobody said where Nimbus is."""
-    said = None
+    """The first that answers, else why the first one did not; None where nobody said where Nimbus is."""
+    first = None
     for address in addresses:
         said = _ask_one(address)
         if not said.error:
-            break
-    return said
+            return said
+        first = first or said
+    return first
 
 
 def _ask_one(address: Address) -> NimbusSaid:

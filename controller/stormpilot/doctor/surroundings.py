@@ -156,7 +156,10 @@ def nimbus(e: Evidence) -> Iterator[Finding]:
     if said.error:
         known = bool(e.storm_nimbuses) or e.nimbus_given
         level = Level.fail if known else Level.skipped  # else it is a guess that it listens there
-        yield Finding("nimbus", level, said.error, "give --nimbus HOST:PORT, and run this where Nimbus can be reached")
+        fix = "give --nimbus HOST:PORT, and run this where Nimbus can be reached"
+        if e.nimbus_elsewhere:
+            fix = f"Storm's root in ZooKeeper is unknown: {fix}"
+        yield Finding("nimbus", level, said.error, fix)
         return
     configured = str(said.conf.get("storm.scheduler") or "Storm's default")
     if configured != SCHEDULER:

@@ -145,6 +145,17 @@ KEY = {"stormpilot.plan.key.file": "/etc/stormpilot-plan.key"}
             "n:7000: refused",
             "--nimbus",
         ),
+        (
+            {
+                "nimbus": NimbusSaid(address="n:6627", error="n:6627: refused"),
+                "nimbus_given": True,
+                "nimbus_elsewhere": True,
+            },
+            "nimbus",
+            "fail",
+            "n:6627: refused",
+            "Storm's root in ZooKeeper is unknown",
+        ),
         (conf(**{"stormpilot.zookeeper.root": "/x"}), "nimbus", "fail", "/x", "--root /x"),
         (conf(**{"storm.zookeeper.retry.times": 5}), "retries", "warn", "is 5", "retry.times: 60"),
         (

@@ -23,6 +23,7 @@ def test_nimbus_is_asked_at_the_port_that_storm_registered() -> None:
     assert _addresses(None, ["n2:7001", "n1:7000"], "n1") == [Address("n1", 7000), Address("n2", 7001)]
     assert _addresses("n3:1", ["n1:7000"], "n1") == [Address("n3", 1)]
     assert _addresses(None, [], "n1") == [Address("n1")]
+    assert _addresses(None, ["n1:7000", "n2:7001"], "n2") == [Address("n2", 7001), Address("n1", 7000)]
     assert _addresses(None, ["no address: x"], None) == []
     with pytest.raises(UsageError, match="--nimbus"):
         _addresses("n1:x", [], None)
@@ -37,6 +38,39 @@ def test_of_several_nimbuses_the_first_that_answers_is_asked(monkeypatch: pytest
     assert _ask_nimbus([down, up]) == NimbusSaid(address="n2:7001")
     assert _ask_nimbus([down]) == NimbusSaid(address="n1:7000", error="n1:7000: refused")
     assert _ask_nimbus([]) is None
+
+
+def test_the_nimbus_of_another_storm_on_the_same_zookeeper_is_not_taken_for_ours(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """That one is at the usual root, and ours at another."""
+    zookeeper, paths = MemoryZooKeeper(lambda: snapshots.T0_MS), Paths()
+    zookeeper.put(paths.cluster, encode(snapshots.cluster("a")))
+    zookeeper.put("/storm/nimbuses/theirs", b"")
+    zookeeper.put("/storm/supervisors/x", b"")
+    supervisors = {"nimbus-1:6627": ["a"], "theirs:6627": ["x"]}
+    monkeypatch.setattr(evidence, "_access", lambda _, path, needs: Access(path=path))
+
+    def ask(address: Address) -> NimbusSaid:
+        if str(address) not in supervisors:
+            return NimbusSaid(address=str(address), error=f"{address}: refused")
+        root = {"storm.zookeeper.root": "/storm" if address.host == "theirs" else "/ours"}
+        return NimbusSaid(address=str(address), conf=root, supervisors=supervisors[str(address)])
+
+    def look() -> tuple[str, str, bool, list[str] | None]:
+        e = _look(Evidence(now_ms=0, hosts="zk:2181"), zookeeper, paths, None, None)
+        assert e.nimbus is not None
+        return e.nimbus.address, e.nimbus.error, e.nimbus_elsewhere, e.storm_supervisors
+
+    monkeypatch.setattr(evidence, "_ask_one", ask)
+    assert look() == ("nimbus-1:6627", "", False, None)
+    del supervisors["nimbus-1:6627"]
+    error = "Nimbus at nimbus-1:6627 does not answer; theirs:6627 is of another Storm"
+    assert look() == ("nimbus-1:6627", error, True, None)
+    supervisors["theirs:6627"] = ["a", "b"]  # it is ours, and leads since nimbus-1 died
+    assert look() == ("theirs:6627", "", False, ["x"])
+    supervisors.clear()
+    assert look() == ("nimbus-1:6627", "nimbus-1:6627: refused", True, None)
 
 
 def test_every_other_nimbus_is_asked_what_it_is_configured_with(monkeypatch: pytest.MonkeyPatch) -> None:
