@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 DOCS = REPOSITORY / "docs"
@@ -71,6 +72,13 @@ def test_every_page_is_on_the_start_page_or_on_that_of_its_folder() -> None:
             for target in links(index)
         }
         assert page.name == "README.md" or page.resolve() in listed, f"no index lists {page.relative_to(DOCS)}"
+
+
+@pytest.mark.parametrize("page", ["install.md", "uninstall.md"])
+def test_the_command_that_removes_the_containers_names_every_profile(page: str) -> None:
+    services = yaml.safe_load((REPOSITORY / "docker-compose.yml").read_text("utf-8"))["services"]
+    (line,) = re.findall(r"docker compose (.*) down -v", (DOCS / "guide" / page).read_text("utf-8"))
+    assert set(re.findall(r"--profile (\w+)", line)) == {p for s in services.values() for p in s.get("profiles", [])}
 
 
 def test_every_key_of_the_plug_in_is_explained() -> None:
