@@ -68,8 +68,10 @@ class PilotSchedulerTest {
   void startsAndSchedulesWithoutZookeeper() throws Exception {
     PilotScheduler scheduler = prepared(withoutZookeeper());
     try {
-      Story story = new Story(2, 2).topology("new", 2, 4).topology("placed", 2, 2);
+      Story story = new Story(2, 2).topology("placed", 2, 2);
       story.running("placed", "sup-0:6700", "1-2");
+      story.pass(System.currentTimeMillis() - story.now());
+      story.topology("new", 2, 4);
       Cluster cluster = story.cluster();
 
       scheduler.schedule(cluster.getTopologies(), cluster);

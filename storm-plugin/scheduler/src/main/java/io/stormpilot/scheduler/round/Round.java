@@ -230,13 +230,15 @@ public final class Round {
 
   /**
    * Without ZooKeeper. Where lost executors ran is not known to a Nimbus that has just begun to
-   * lead: they wait for it to be read, at most {@code stormpilot.take.over.grace.secs}.
+   * lead: they wait for it to be read, at most {@code stormpilot.take.over.grace.secs}. So does a
+   * topology that runs nowhere, unless it was launched just now: Storm shows one whose executors
+   * all seem dead like one that was never placed.
    */
-  private static Intent intendUnknowing(TopologyContext topology, boolean justLeads) {
-    if (topology.current().isEmpty()) {
-      return Intent.FALLBACK;
-    }
+  private Intent intendUnknowing(TopologyContext topology, boolean justLeads) {
     boolean waits = justLeads && topology.memory().lastWhole().isEmpty();
+    if (topology.current().isEmpty()) {
+      return waits && !launchedLately(topology) ? Intent.STILL : Intent.FALLBACK;
+    }
     return waits || topology.unassigned().isEmpty() ? Intent.STILL : Intent.REPAIR;
   }
 
@@ -284,12 +286,11 @@ public final class Round {
 
   private boolean waitsForFirstPlan(TopologyContext topology) {
     TopologyMemory m = topology.memory();
-    long launchedMs = topology.details().getLaunchTime() * 1000L;
     boolean isNew =
         topology.current().isEmpty()
             && !m.everAssigned()
             && now - m.firstSeenMs() < config.initialPlanWaitMs()
-            && now - launchedMs < config.initialPlanWaitMs() + 3 * config.monitorFreqMs();
+            && launchedLately(topology);
     boolean rejected =
         topology.entry() != null && m.isRejectedForGood(TopologyMemory.key(topology.entry()));
     return isNew
@@ -297,6 +298,11 @@ public final class Round {
         && topology.held() == null
         && m.setAside() == null
         && !rejected;
+  }
+
+  private boolean launchedLately(TopologyContext topology) {
+    long launchedMs = topology.details().getLaunchTime() * 1000L;
+    return now - launchedMs < config.initialPlanWaitMs() + 3 * config.monitorFreqMs();
   }
 
   /**

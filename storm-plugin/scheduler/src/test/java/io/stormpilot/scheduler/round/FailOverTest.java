@@ -271,7 +271,6 @@ class FailOverTest {
     assertEquals(Set.of("sup-2:6700"), onSupervisor(story, "sup-2").keySet(), "a fresh port");
   }
 
-  /** The story with a plan that is in force. */
   /** A new leader that has not heard of executors there leaves topologies where they run. */
   private static void assertStays(Story story, List<String> topologies, String... supervisors) {
     Map<String, Map<String, Set<Integer>>> before = new TreeMap<>();
@@ -282,6 +281,7 @@ class FailOverTest {
     topologies.forEach(id -> assertEquals(before.get(id), story.placement(id)));
   }
 
+  /** The story with a plan that is in force. */
   private static Story applied(Story story, String... workers) {
     story.publish(story.plan("t", "p-1", workers));
     story.round();
@@ -363,5 +363,38 @@ class FailOverTest {
     assertEquals(4, story.placement("t").size());
     assertEquals("sup-0:6703", story.slotOf("t", "1-2"));
     assertEquals("sup-2:6703", story.slotOf("t", "7-8"));
+  }
+
+  /** An hour later a new leader cannot read ZooKeeper and has heard of no executor. */
+  private static Story hearsOfNobody(Story story) {
+    story.pass(3_600_000);
+    story.failOver();
+    story.loaded(false);
+    List.of("sup-0", "sup-1", "sup-2").forEach(story::loseExecutorsOn);
+    return story;
+  }
+
+  @Test
+  void whileZooKeeperCannotBeReadANewLeaderLeavesAWholeTopologyForTheNextRound() {
+    Story story = fourWorkers();
+    Map<String, Set<Integer>> before = story.placement("t");
+    hearsOfNobody(story).topology("new", 1, 2).round();
+    story.assertRunning("t");
+    story.assertRunning("new", 1, 2);
+
+    story.loaded(true);
+    story.round();
+    assertEquals(before, story.placement("t"));
+  }
+
+  @Test
+  void whereZooKeeperStaysAwayAWholeTopologyIsPlacedAnewAfterTheGrace() {
+    Story story = hearsOfNobody(fourWorkers());
+    for (int round = 0; round < 3; round++) {
+      story.round();
+      story.assertRunning("t");
+    }
+    story.round();
+    story.assertNobodyLost();
   }
 }
