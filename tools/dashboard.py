@@ -136,7 +136,8 @@ ROWS: Sequence[tuple[str, Sequence[tuple[str, str, str, bool, Sequence[Query]]]]
                 False,
                 [
                     (
-                        f"sum by (topology, state, code) (increase(stormpilot_plan_answers_total{{{TOPOLOGY}}}[5m]))",
+                        "sum by (topology, state, code) "
+                        f"(increase(stormpilot_plan_answers_total{{{TOPOLOGY}}}[5m])) > 0",
                         "{{topology}} {{state}} {{code}}",
                     )
                 ],
@@ -175,7 +176,7 @@ ROWS: Sequence[tuple[str, Sequence[tuple[str, str, str, bool, Sequence[Query]]]]
                 True,
                 [
                     (
-                        f"sum by (topology, outcome) (increase(stormpilot_rollouts_ended_total{{{TOPOLOGY}}}[1h]))",
+                        f"sum by (topology, outcome) (increase(stormpilot_rollouts_ended_total{{{TOPOLOGY}}}[1h])) > 0",
                         "{{topology}} {{outcome}}",
                     )
                 ],
@@ -190,7 +191,7 @@ ROWS: Sequence[tuple[str, Sequence[tuple[str, str, str, bool, Sequence[Query]]]]
                 "short",
                 "In 5 minutes, by the gate that is closed; `stormpilot explain TOPOLOGY` tells the numbers.",
                 True,
-                [(f"sum by (reason) (increase(stormpilot_refusals_total{{{JOB}}}[5m]))", "{{reason}}")],
+                [(f"sum by (reason) (increase(stormpilot_refusals_total{{{JOB}}}[5m])) > 0", "{{reason}}")],
             ),
             (
                 "What moves did, and alerts",

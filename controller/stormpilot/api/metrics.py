@@ -2,14 +2,14 @@
 
 What happens is counted when it happens; what is, is read off the board at the scrape, so that an input that is not
 renewed, or a cycle that hangs, is seen to grow old. Topologies are named, not numbered: a series goes on when one is
-submitted again. Counts of a topology begin at 0 when it is first seen, and end with it: Prometheus takes no increase
-from a series that begins with its first event.
+submitted again. Counts of a topology begin at 0 when it is first seen, and end with it, all others at the start:
+Prometheus takes no increase from a series that begins with its first event.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, get_args
 
 from prometheus_client import (
     CollectorRegistry,
@@ -27,9 +27,12 @@ import stormpilot
 from stormpilot import clock
 from stormpilot.api.board import CompletedCycle, ProcessStatus
 from stormpilot.decide.events import EventKind
+from stormpilot.decide.reasons import reasons_table
 from stormpilot.decide.report import CycleReport
+from stormpilot.decide.status_changes import ANSWERS
 from stormpilot.messages.controller_state import TopologyView
 from stormpilot.messages.core import TopologySnapshot
+from stormpilot.messages.rollouts import Outcome
 
 BUCKETS_S = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 40.0, 80.0)
 CONTENT_TYPE = "text/plain; version=0.0.4"
@@ -70,6 +73,13 @@ class Metrics:
         )
         self._ended: dict[str, tuple[str, int]] | None = None
         self._of_topology: dict[str, set[tuple[Counter, tuple[str, ...]]]] = {}
+        for row in reasons_table():
+            if row.kind == "gate":
+                self.decisions.labels("skip", row.code)
+                self.refusals.labels(row.code)
+            elif row.kind == "trigger":
+                self.decisions.labels("publish", row.code)
+                self.decisions.labels("advise", row.code)
         r.register(_OnScrape(board, notifications, now_ms))
         ProcessCollector(registry=r)
 
@@ -126,6 +136,11 @@ class Metrics:
             self._count(self.moved, name, by=0)
             for kind in EventKind:
                 self._count(self.events, name, kind.value, by=0)
+            for state, codes in ANSWERS.items():
+                for code in codes:
+                    self._count(self.answers, name, state, code, by=0)
+            for outcome in filter(None, get_args(Outcome)):
+                self._count(self.rollouts, name, outcome, by=0)
             for planner in () if looked.state is None else (looked.state.planner, "rollback"):
                 self._count(self.published, name, planner, by=0)
 

@@ -5,8 +5,54 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from stormpilot.messages.core import StatusMessage
+from stormpilot.messages.core import State, StatusMessage
 
+ANSWERS: Mapping[State, tuple[str, ...]] = {
+    "waiting": ("PLAN_SET_INCOMPLETE", "PAUSED", "MODE_OFF", "ISOLATED"),
+    "moving": ("OK", "NO_FREE_SLOT", "MOVE_LIMIT", "GROUP_OVER_LIMIT", "WORKERS_SETTLING", "PAUSED", "MODE_OFF"),
+    "applied": ("OK",),
+    "rejected": (
+        "SUPERVISOR_GONE",
+        "SUPERVISOR_BLACKLISTED",
+        "SUPERVISOR_KEPT",
+        "RULE_BROKEN",
+        "PORT_UNKNOWN",
+        "SLOT_OCCUPIED",
+        "EXECUTOR_MISSING",
+        "EXECUTOR_TWICE",
+        "EXECUTOR_UNKNOWN",
+        "EPOCH_OLD",
+        "CHECKSUM",
+        "SIGNATURE",
+        "SCHEMA_NEWER",
+        "MALFORMED",
+        "PLAN_SET_INCOMPLETE",
+        "WORKERS_CHANGED",
+    ),
+    "degraded": (
+        "SUPERVISOR_LOST",
+        "ASSIGNMENT_DIFFERS",
+        "SUPERVISOR_GONE",
+        "SUPERVISOR_BLACKLISTED",
+        "SUPERVISOR_KEPT",
+        "NO_FREE_SLOT",
+        "NO_SLOT_IN_SITE",
+        "RULE_BROKEN",
+    ),
+    "fallback": (
+        "WORKERS_CHANGED",
+        "EXECUTORS_CHANGED",
+        "PAUSED",
+        "MODE_OFF",
+        "ISOLATED",
+        "NO_FREE_SLOT",
+        "NO_SLOT_IN_SITE",
+        "LOWER_PRIORITY_HAS_PLAN",
+        "RULE_BROKEN",
+        "FALLBACK_FAILED",
+    ),
+}
+"""Codes of the plug-in's answers to plans, by state; another version of the plug-in may have others."""
 FAILURES = frozenset({"rejected", "degraded", "fallback"})
 """States in which a published plan is not in force."""
 

@@ -184,6 +184,11 @@ def test_counts_of_a_topology_begin_at_0_and_end_with_it(scraped: Scraped) -> No
     assert scraped.value("moved_executors_total", topology="flights") == 0
     for planner in ("best", "rollback"):
         assert scraped.value("plans_published_total", topology="flights", planner=planner) == 0
+    for state, code in (("rejected", "PORT_UNKNOWN"), ("applied", "OK"), ("degraded", "SUPERVISOR_LOST")):
+        assert scraped.value("plan_answers_total", topology="flights", state=state, code=code) == 0
+    for outcome in ("DONE", "ABORTED", "GAVE_UP"):
+        assert scraped.value("rollouts_ended_total", topology="flights", outcome=outcome) == 0
+    assert scraped.value("rollouts_ended_total", topology="flights", outcome="") is None
     worse = Event(EventKind.MOVE_WORSE, ID, "flights", "by half", T0_MS)
     scraped.cycle(looked(PUBLISH, plan=True, events=[worse]))
     scraped.cycle(looked(HOLD))
@@ -196,6 +201,13 @@ def test_counts_of_a_topology_begin_at_0_and_end_with_it(scraped: Scraped) -> No
     assert scraped.value("events_total", topology="flights", kind="MOVE_WORSE") == 1  # what was said of it at its end
     scraped.cycle(replace(gone, report=CycleReport(T0_MS), observation=nobody, state=None))
     assert 'topology="flights"' not in scraped.metrics.text().decode()
+
+
+def test_counts_of_decisions_begin_at_0_with_the_process(scraped: Scraped) -> None:
+    assert scraped.value("decisions_total", action="publish", reason="GAIN") == 0
+    assert scraped.value("decisions_total", action="advise", reason="GAIN") == 0
+    assert scraped.value("decisions_total", action="skip", reason="COOL_DOWN") == 0
+    assert scraped.value("refusals_total", reason="COOL_DOWN") == 0
 
 
 def test_a_first_cycle_that_hangs_grows_old_from_the_moment_of_leading() -> None:
@@ -249,7 +261,7 @@ def test_the_end_of_a_rollout_is_counted_once_and_by_who_saw_it(scraped: Scraped
     for m in (old, old, msgspec.structs.replace(old, started_at_ms=2, outcome="ABORTED")):
         scraped.cycle(carried_out(m))
         scraped.cycle(carried_out(m))
-    assert scraped.value("rollouts_ended_total", topology="flights", outcome="DONE") is None
+    assert scraped.value("rollouts_ended_total", topology="flights", outcome="DONE") == 0
     assert scraped.value("rollouts_ended_total", topology="flights", outcome="ABORTED") == 1
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from doubles.models import status
-from stormpilot.decide.status_changes import StatusChange, StatusChangeDetector
+from stormpilot.decide.status_changes import ANSWERS, StatusChange, StatusChangeDetector
 from stormpilot.messages.core import StatusMessage
 
+PLUGIN = Path(__file__).resolve().parents[3] / "storm-plugin"
 NAMES = {"flights-1": "flights"}
 
 
@@ -60,3 +64,11 @@ def test_a_fresh_topology_without_a_plan_is_no_failure(found: StatusMessage, fai
 )
 def test_a_rejection_is_new_once_per_plan(before: StatusMessage | None, now: StatusMessage, new: bool) -> None:
     assert StatusChange("flights-1", "flights", now, before).newly_rejected == new
+
+
+def test_answers_have_codes_of_the_plug_in_and_all_with_which_it_rejects_plans() -> None:
+    (file,) = PLUGIN.glob("*/src/main/java/**/Reason.java")
+    codes = dict(re.findall(r"^  ([A-Z][A-Z_]+)(\(Rejects\.\w+\))?[,;]$", file.read_text(), re.MULTILINE))
+    assert set(ANSWERS["rejected"]) == {code for code, rejects in codes.items() if rejects}
+    assert {code for answers in ANSWERS.values() for code in answers} <= codes.keys()
+    assert all(len(set(answers)) == len(answers) for answers in ANSWERS.values())
