@@ -1,15 +1,19 @@
 """Connections of clients who may be slow, many or hostile: deadlines, limits, and room for whoever asks for health.
 
-A connection whose request has not come in whole waits for its client, and is the first to go when there are too many:
-the oldest one of the client that has too many, else the oldest of all. So a hundred half-open connections keep nobody
-out. Requests that are being answered are limited apart from that, and `/healthz` and `/readyz` are always answered.
+A connection whose request has not come in whole, or whose answer is not read, waits for its client, and is the first
+to go when there are too many: the oldest one of the client that has too many, else the oldest of all. So a hundred
+half-open connections keep nobody out. Requests that are being answered are limited apart from that, and `/healthz` and
+`/readyz` are always answered.
+
+An answer goes out in parts, as its client takes them: asyncio gives a client 30 s for what is left in its buffer when a
+connection with TLS ends, and would have all of a large answer there.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 import h11
@@ -20,7 +24,8 @@ HEADERS_S = 5.0
 BODY_S = 10.0
 """From then until all of its body is here."""
 UNREAD_S = 20.0
-"""Limit for a client that reads nothing of an answer."""
+"""Limit for a client until the next part of an answer can go out: with TLS, when it has taken about 100 kB."""
+PART_BYTES = 16 * 1024
 CONNECTIONS = 100
 PER_CLIENT = 64
 """Connections of one address; as many requests of it are answered at a time."""
@@ -39,9 +44,9 @@ class GuardedProtocol(H11Protocol):
 
     @property
     def waiting(self) -> bool:
-        """Whether no whole request is here that is not answered yet."""
+        """Whether it waits for its client: for a whole request, or until an answer is read."""
         answered = self.cycle is None or self.cycle.response_complete
-        return answered or self.conn.their_state is h11.SEND_BODY
+        return answered or self._unread is not None or self.conn.their_state is h11.SEND_BODY
 
     @property
     def address(self) -> str:
@@ -51,6 +56,7 @@ class GuardedProtocol(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """See `asyncio.Protocol`."""
         super().connection_made(transport)
+        transport.set_write_buffer_limits(high=1, low=0)
         self.since_s = self.loop.time()
         self._enter("headers", HEADERS_S)
         make_room(self, self.connections)  # type: ignore[arg-type]
@@ -79,24 +85,12 @@ class GuardedProtocol(H11Protocol):
         """The client does not read."""
         super().pause_writing()
         self._stop_unread()
-        self._watch_unread()
+        self._unread = self.loop.call_later(UNREAD_S, self.transport.abort)
 
     def resume_writing(self) -> None:
         """It reads again."""
         self._stop_unread()
         super().resume_writing()
-
-    def _watch_unread(self) -> None:
-        left = self.transport.get_write_buffer_size()
-        self._unread = self.loop.call_later(UNREAD_S, self._still_unread, left)
-
-    def _still_unread(self, before: int) -> None:
-        """End the connection if nothing was read; a large answer is written at once, and may take long to read."""
-        self._unread = None
-        if self.transport.get_write_buffer_size() < before:
-            self._watch_unread()
-        else:
-            self.transport.abort()
 
     def _watch(self) -> None:
         if self.transport.is_closing():
@@ -162,8 +156,21 @@ class Admission:
             return
         self._busy[client] += 1
         try:
-            await self._app(scope, receive, send)
+            await self._app(scope, receive, _in_parts(send))
         finally:
             self._busy[client] -= 1
             if not self._busy[client]:
                 del self._busy[client]
+
+
+def _in_parts(send: Callable[[Any], Awaitable[None]]) -> Callable[[Any], Awaitable[None]]:
+    """The same for bodies of any size: uvicorn waits before each part until the client has taken those before."""
+
+    async def send_parts(message: Any) -> None:
+        body = message.get("body", b"")
+        last = max(0, (len(body) - 1) // PART_BYTES * PART_BYTES)
+        for at in range(0, last, PART_BYTES):
+            await send({**message, "body": body[at : at + PART_BYTES], "more_body": True})
+        await send({**message, "body": body[last:]} if last else message)
+
+    return send_parts

@@ -20,6 +20,9 @@ log = structlog.get_logger(__name__)
 RETRY_S = 10.0
 """Time between attempts to take an address that is in use: whoever holds it may be our predecessor, on its way out."""
 GRACE_S = 2
+SEND_BUFFER_BYTES = 64 * 1024
+"""Of the system, per connection: it asks for more when a third of it is free, so that a large one looks unread for long
+while its client reads slowly."""
 
 
 class Server:
@@ -123,6 +126,7 @@ def _listening(host: str, port: int) -> socket.socket:
     listener = socket.socket(family, kind, protocol)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
         listener.bind(address)
         listener.listen(128)
         listener.setblocking(False)
