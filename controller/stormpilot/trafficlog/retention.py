@@ -1,7 +1,7 @@
 """Housekeeping of the traffic log: the many small files of an hour, then of a day become one, and old days go.
 
-Merging is safe against a crash at any point: the merged file names the ones that it holds, and these are removed before
-anything else when one of them is still there. It is done in bounded memory, batch by batch, whatever version the files
+Merging is safe against a crash or a failure at any point: the merged file names the ones that it holds, and these are
+removed before anything else when one of them is still there. It is done in bounded memory, batch by batch, whatever version the files
 have; the merged one has the newest.
 """
 
@@ -49,12 +49,20 @@ def remove_leftovers(place: LogPlace) -> None:
             else:
                 folders[path.rpartition("/")[0]].add(path)
         for there in folders.values():
-            for path in sorted(there):
-                if path.endswith(MERGED) and any(p != path and p.startswith(path.removesuffix(MERGED)) for p in there):
-                    with contextlib.suppress(_UnreadableError):  # it is named when it is to be merged
-                        for held in _held(place, path):
-                            if held in there:
-                                place.remove(held)
+            _remove_held(place, there)
+
+
+def _remove_held(place: LogPlace, there: set[str]) -> set[str]:
+    """Remove the files of a folder that a merged one there holds; returns them."""
+    removed: set[str] = set()
+    for path in sorted(there):
+        if path.endswith(MERGED) and any(p != path and p.startswith(path.removesuffix(MERGED)) for p in there):
+            # one that cannot be read is named when it is to be merged; one that is gone, another controller has merged
+            with contextlib.suppress(_UnreadableError, FileNotFoundError):
+                for held in there.intersection(_held(place, path)) - removed:
+                    place.remove(held)
+                    removed.add(held)
+    return removed
 
 
 class _UnreadableError(Exception):
@@ -149,9 +157,10 @@ class Housekeeping:
                 continue
             left = False
             for folder, infos in sorted(self._folders(f"{table}/{day}").items()):
+                gone = _remove_held(self._place, {self._place.relative(i) for i in infos}) | self._left_out
                 for name, group in _groups(infos, this_hour):
                     into = f"{folder}/{name}{MERGED}"
-                    paths = sorted({self._place.relative(i) for i in group} - self._left_out)
+                    paths = sorted({self._place.relative(i) for i in group} - gone)
                     if len(paths) > 1 and into not in self._left_out:
                         left = True
                         yield paths, into

@@ -111,6 +111,27 @@ def test_crash_after_merging_leaves_no_row_twice(tmp_path: Path, monkeypatch: py
     assert files(tmp_path) == ["20251121T01-all.parquet"]
 
 
+@pytest.mark.parametrize("later_ms", [HOUR_MS, DAY_MS])
+def test_a_small_file_that_cannot_be_removed_is_not_merged_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, later_ms: int
+) -> None:
+    """It goes before the next merge, be it that of its hour or that of its day; the process goes on."""
+    house = retention.Housekeeping(place_of(tmp_path))
+    for i in range(3):
+        write(tmp_path, T0_MS + i, rate=i)
+
+    def denied(self: LogPlace, path: str) -> None:
+        raise PermissionError(path)
+
+    with monkeypatch.context() as m, pytest.raises(PermissionError):
+        m.setattr(LogPlace, "remove", denied)
+        house.merge(T0_MS + HOUR_MS, lambda: False)
+    write(tmp_path, T0_MS + 5, rate=7, writer="late")
+    house.merge(T0_MS + later_ms, lambda: False)
+    assert rates(tmp_path) == [0, 1, 2, 7]
+    assert len(files(tmp_path)) == 1
+
+
 def test_half_written_file_of_a_crash_is_invisible_and_removed(tmp_path: Path) -> None:
     write(tmp_path, T0_MS)
     folder = next(tmp_path.rglob("*.parquet")).parent
