@@ -28,7 +28,7 @@ MOST_CORES, MOST_MEMORY_MB = 8192.0, 1e8
 """A host that tells more is not believed."""
 
 GONE_MS, MOST_GONE = 86_400_000, 1_000
-"""What was measured of hosts without a supervisor is kept so long, of at most so many."""
+"""Measurements of hosts without a supervisor are kept so long, of at most so many hosts."""
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 """Housekeeping of the traffic log: the many small files of an hour, then of a day become one, and old days go.
 
 Merging is safe against a crash or a failure at any point: the merged file names the ones that it holds, and these are
-removed before anything else when one of them is still there. It is done in bounded memory, batch by batch, whatever version the files
-have; the merged one has the newest.
+removed before anything else when one of them is still there. It is done in bounded memory, batch by batch, whatever
+version the files have; the merged one has the newest.
 """
 
 from __future__ import annotations

@@ -60,14 +60,15 @@ def test_a_report_of_a_dead_process_is_refused() -> None:
 
 
 def test_a_process_on_a_host_whose_clock_is_behind_is_heard_once_the_one_before_is_silent() -> None:
-    now_s = 0.0
-    book = LoadBook([3], clock=lambda: now_s)
+    now_s = [0.0]
+    book = LoadBook([3], clock=lambda: now_s[0])
     ahead_ms, behind_ms = 300_000, 120_000
     heard = []
-    for now_s, start_ms, seq in ((0, ahead_ms, 1), (20, ahead_ms, 2), (49, behind_ms, 1), (50, behind_ms, 2)):
+    for at_s, start_ms, seq in ((0, ahead_ms, 1), (20, ahead_ms, 2), (49, behind_ms, 1), (50, behind_ms, 2)):
+        now_s[0] = at_s
         heard.append(book.add(load(3, start_ms, seq)))
     assert heard == [True, True, False, True]
-    now_s = 90.0
+    now_s[0] = 90.0
     assert not book.add(load(3, behind_ms, seq=2)), "the same again is nothing new, however late"
 
 

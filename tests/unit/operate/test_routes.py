@@ -149,9 +149,7 @@ def test_a_task_that_has_not_reported_beside_others_that_have_is_not_up(act: Act
 
 
 @pytest.mark.parametrize("verb", ["shift", "activate"])
-def test_a_task_whose_worker_left_only_an_old_report_is_not_up(
-    act: Act, zookeeper: MemoryZooKeeper, verb: str
-) -> None:
+def test_a_task_whose_worker_left_only_an_old_report_is_not_up(act: Act, zookeeper: MemoryZooKeeper, verb: str) -> None:
     def tried(now_ms: int) -> bool:
         if verb == "shift":
             return operate.shift_route(act(now_ms=now_ms, dry_run=True), "tally", "count", 5, 6).changed
