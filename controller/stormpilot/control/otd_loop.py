@@ -9,9 +9,10 @@ import fnmatch
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
+import numpy as np
 
 from stormpilot.config import BudgetSection, DecideSection
 from stormpilot.config.deciding import OtdSection
@@ -23,9 +24,11 @@ from stormpilot.decide.approval import unwanted
 from stormpilot.decide.budget import hold_what_is_over_budget
 from stormpilot.decide.effect import switched
 from stormpilot.decide.events import Event, EventKind
+from stormpilot.decide.expectation import expectations
 from stormpilot.decide.judge import Verdict
 from stormpilot.decide.predict import predict
 from stormpilot.decide.reasons import Decision, Reason, row_of, skip
+from stormpilot.model.carried import core_mhz
 from stormpilot.model.compiled import NOWHERE, Compiled, Ints, compile_model
 from stormpilot.model.subset import plan_of, subset
 from stormpilot.model.values import Model, Plan
@@ -39,15 +42,31 @@ Kind = Literal["move", "switch"]
 Answer = otd.Step | otd.Switch | None
 Told = dict[str, otd.Lacking | None]
 """Lack of resources by topology id, as the planner says; None: there is none."""
+TOO_SLOW_MS = 600_000
+"""For so long an executor is not moved to a node on which its topology would carry less."""
+MOST_TRIES = 5
+"""So many moves are refused in one step because less would be carried; the next step looks further."""
+
+
+class Refusal(NamedTuple):
+    """A step that may not be made: no other one of its topology is looked for, or with `again` one is."""
+
+    topology_id: str
+    again: bool = False
 
 
 @dataclass
 class OtdLoop:
-    """One per leadership; `insufficient` are the topologies of which it was reported that resources do not suffice."""
+    """One per leadership.
+
+    `insufficient` are the topologies of which it was reported that resources do not suffice. `too_slow`: by executor
+    (topology id, start task) the nodes to which it is not moved, and until when.
+    """
 
     current: CurrentConfig
     publisher: Publisher
     insufficient: set[str] = field(default_factory=set)
+    too_slow: dict[tuple[str, int], tuple[frozenset[str], int]] = field(default_factory=dict)
 
     def has(self, state: TopologyState) -> bool:
         """Whether this loop moves the topology's executors, and the main loop leaves them alone."""
@@ -93,30 +112,35 @@ class OtdLoop:
         if not ready:
             return [], {}
         strategy, evaluator = situation.config.decide.move_strategy, PlanEvaluator(situation)
-        model = situation.part_for(ready)
+        model, before = situation.part_for(ready), list[Verdict]()
         if strategy != "restart":
-            found, _ = self._allowed(ready, model, situation, by="switch")
-            if any(v.plans for v in found):
-                return found, {}
+            before, _ = self._allowed(ready, model, situation, by="switch")
+            if any(v.plans for v in before):
+                return before, {}
         closed = evaluator.closed(model, ready)
         if closed is not model:
             found, _ = self._allowed(ready, closed, situation)
+            before += found
             if any(v.plans for v in found) or strategy == "rolling":
-                return found, {}
-        return self._allowed(ready, model, situation)
+                return before, {}
+        found, told = self._allowed(ready, model, situation)
+        return before + found, told
 
     def _allowed(
         self, ready: States, model: Model, situation: Situation, *, by: Kind = "move"
     ) -> tuple[list[Verdict], Told]:
         """The next step that may be made; topologies whose own may not be keep nobody else from theirs."""
-        left, found, told = dict(ready), list[Verdict](), Told()
+        left, found, told, tries = dict(ready), list[Verdict](), Told(), MOST_TRIES
         while left:
             verdict, answer, refused = self._step(left, model, situation, by)
             found += [] if verdict is None else [verdict]
             told |= {t: _lacks(answer, t) for t in left}
             if refused is None:
                 break
-            del left[refused]
+            if refused.again and tries:
+                tries -= 1
+            else:
+                del left[refused.topology_id]
         return found, told
 
     def _ready(self, states: Mapping[str, TopologyState], situation: Situation) -> dict[str, TopologyState]:
@@ -125,8 +149,8 @@ class OtdLoop:
 
     def _step(
         self, ready: States, model: Model, situation: Situation, by: Kind
-    ) -> tuple[Verdict | None, Answer, str | None]:
-        """The next step of these topologies, if there is one; the planner's answer; and whose step may not be made.
+    ) -> tuple[Verdict | None, Answer, Refusal | None]:
+        """The next step of these topologies, if there is one; the planner's answer; and whether it may not be made.
 
         Of sections of their own the most careful numbers hold for all. A `switch` gives the tuples of an executor to
         one that stands by: in the plan these two change places.
@@ -135,7 +159,8 @@ class OtdLoop:
         standing = subset(model, ready)
         compiled = compile_model(standing)
         if (compiled.current == NOWHERE).any():  # its slots are another's by now: nothing that runs is known to move
-            return None, None, compiled.name(int(compiled.current.argmin()))[0]
+            return None, None, Refusal(compiled.name(int(compiled.current.argmin()))[0])
+        compiled = self._without_too_slow(compiled, situation.now_ms)
         frame = frame_of(compiled)
         layout = running_layout(frame)
         thresholds = self._thresholds([in_use.section(t, "otd", config.otd) for t in ready])
@@ -147,7 +172,7 @@ class OtdLoop:
         running = compiled.plan_of(compiled.current)
         t, start = compiled.name(answer.executor)
         if _breaks_more(standing, plan, running, (t, start)):
-            return None, answer, t
+            return None, answer, Refusal(t)
         to = compiled.name(answer.standby)[1] if isinstance(answer, otd.Switch) else None
         decision = self._decision(t, (start, to), ready[t], standing, plan, answer, thresholds)
         restarted = {tp.id: tp for tp in (plan if to is None else running).topologies}
@@ -155,17 +180,51 @@ class OtdLoop:
         for limits in (_of_the_cluster(config.budget), config.budget):
             held = hold_what_is_over_budget(standing, {t: decision}, restarted, spent, limits, situation.now_ms)
             if held[t].action == "skip":  # by the cluster's limits nobody may make a step, by its own others may
-                return Verdict.without_plan(held, situation.memory), answer, t if limits is config.budget else None
+                refused = Refusal(t) if limits is config.budget else None
+                return Verdict.without_plan(held, situation.memory), answer, refused
+        expected = expectations(standing, plan, config.planner.traffic, {t})[t]
+        if expected.shortfall:
+            text, (_, carried_tps) = f"{decision.text}, but {expected.shortfall}", expected.carried_tps
+            no = skip(t, Reason.THROUGHPUT_WOULD_FALL, text, value=carried_tps, threshold=expected.now_tps)
+            again = self._keep_off(compiled, answer.executor, int(slots[answer.executor]), situation.now_ms)
+            return Verdict.without_plan({t: no}, situation.memory), answer, Refusal(t, again)
+        decision = replace(decision, expectation=expected)
         plans = {tp.id: tp for tp in plan.topologies if tp.id == t}
         verdict = Verdict({t: decision}, plans, plan, situation.memory, {t: model})
         evaluator = PlanEvaluator(situation)
         if by == "switch":
-            return (verdict, answer, None) if evaluator.switches(verdict) else (None, answer, t)
+            return (verdict, answer, None) if evaluator.switches(verdict) else (None, answer, Refusal(t))
         way = evaluator.ways(plans).get(t)
         refusal = None if way is None else unwanted(replace(decision, strategy=way.strategy))
         if refusal is not None:
-            return Verdict.without_plan({t: refusal}, situation.memory), answer, t
+            return Verdict.without_plan({t: refusal}, situation.memory), answer, Refusal(t)
         return verdict, answer, None
+
+    def _keep_off(self, compiled: Compiled, executor: int, slot: int, now_ms: int) -> bool:
+        """Remember that an executor does not move to the node of a slot; False where it is there already.
+
+        Where its cores are slower than those on which the executor runs, it does not move to others as slow either.
+        """
+        here, there = compiled.slot_node[[compiled.current[executor], slot]].tolist()
+        mhz = core_mhz(compiled)
+        nodes = np.flatnonzero(mhz <= mhz[there]).tolist() if mhz[there] < mhz[here] else [there]
+        before, _ = self.too_slow.get(compiled.name(executor), (frozenset[str](), 0))
+        kept = before | {compiled.node_ids[n] for n in nodes}
+        self.too_slow[compiled.name(executor)] = kept, now_ms + TOO_SLOW_MS
+        return bool(here != there)
+
+    def _without_too_slow(self, compiled: Compiled, now_ms: int) -> Compiled:
+        """The arrays in which executors may not be where less would be carried with them."""
+        self.too_slow = {name: kept for name, kept in self.too_slow.items() if kept[1] > now_ms}
+        if not self.too_slow:
+            return compiled
+        klass, rows = compiled.klass.copy(), list(compiled.allowed)
+        for e in range(compiled.executors):
+            if (kept := self.too_slow.get(compiled.name(e))) is not None:
+                nodes, _ = kept
+                rows.append(rows[klass[e]] & np.array([n not in nodes for n in compiled.node_ids]))
+                klass[e] = len(rows) - 1
+        return replace(compiled, klass=klass, allowed=np.array(rows))
 
     def _gates(self, state: TopologyState) -> DecideSection:
         """The gates, with the time that a topology rests after what was done last."""

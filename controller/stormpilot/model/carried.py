@@ -33,13 +33,13 @@ def carried_ratio(compiled: Compiled, placement: Ints, cpu_mhz: Floats | None = 
     if not len(cpu):
         return MOST_RATIO
     node = c.slot_node[placement]
-    has_mhz, core_mhz = _rooms(c)
+    has_mhz, of_a_core = _node_mhz(c), core_mhz(c)
     grows = _measured(c)
     load = np.bincount(node, cpu * grows, c.nodes)
     fixed = np.bincount(node, cpu * ~grows, c.nodes)
     with np.errstate(divide="ignore", invalid="ignore"):
         by_node = np.where(load > 0, np.maximum(has_mhz - fixed, 0.0) / load, MOST_RATIO)
-        by_thread = np.where(grows & (cpu > 0), core_mhz[node] / cpu, MOST_RATIO)
+        by_thread = np.where(grows & (cpu > 0), of_a_core[node] / cpu, MOST_RATIO)
     return float(min(by_node.min(), by_thread.min(), MOST_RATIO))
 
 
@@ -48,13 +48,13 @@ def carried(compiled: Compiled, placement: Ints, topology: int, cpu_mhz: Floats 
     c = compiled
     cpu = c.cpu_mhz if cpu_mhz is None else cpu_mhz
     node = c.slot_node[placement]
-    has_mhz, core_mhz = _rooms(c)
+    has_mhz, of_a_core = _node_mhz(c), core_mhz(c)
     grows = _measured(c) & (c.topology == topology)
     own = np.bincount(node, cpu * grows, c.nodes)
     room = np.maximum(has_mhz - np.bincount(node, cpu * ~grows, c.nodes), 0.0)
     found = [(float(room[n] / own[n]), f"{c.node_ids[n]} has no CPU left") for n in np.flatnonzero(own > 0).tolist()]
     for e in np.flatnonzero(grows & (cpu > 0)).tolist():
-        found.append((float(core_mhz[node[e]] / cpu[e]), f"{c.describe([e])} fills a core"))
+        found.append((float(of_a_core[node[e]] / cpu[e]), f"{c.describe([e])} fills a core"))
     ratio, bound = min(found, key=lambda x: x[0], default=(MOST_RATIO, "nothing measured uses CPU"))
     if ratio >= MOST_RATIO:
         ratio, bound = MOST_RATIO, f"more than {MOST_RATIO:.0f} times the present rate"
@@ -69,12 +69,16 @@ def source_tps(model: Model, topology: Topology) -> float:
     return sum(e.rate for e in model.traffic if e.topology == topology.id and e.from_ in sources and e.to not in others)
 
 
-def _rooms(c: Compiled) -> tuple[Floats, Floats]:
-    """N -> CPU(n), and that of one of its cores (a node with less than a core: all of it), MHz."""
+def core_mhz(c: Compiled) -> Floats:
+    """N -> MHz of one core of the node; of a node with less than a core: all of it."""
     nodes = {s.id: s for s in c.model.supervisors}
-    has = np.array([nodes[n].cpu_mhz for n in c.node_ids], dtype=np.float64)
-    core = np.array([nodes[n].mhz * min(1.0, nodes[n].cores) for n in c.node_ids], dtype=np.float64)
-    return has, core
+    return np.array([nodes[n].mhz * min(1.0, nodes[n].cores) for n in c.node_ids], dtype=np.float64)
+
+
+def _node_mhz(c: Compiled) -> Floats:
+    """N -> CPU(n), MHz."""
+    nodes = {s.id: s for s in c.model.supervisors}
+    return np.array([nodes[n].cpu_mhz for n in c.node_ids], dtype=np.float64)
 
 
 def _measured(c: Compiled) -> np.ndarray:

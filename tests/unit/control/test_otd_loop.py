@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from doubles import snapshots
 from doubles.rolling_jobs import operator
 from doubles.wanted import Slots, plan_in
 from doubles.world import SPREAD, World
@@ -185,3 +186,38 @@ def test_where_the_budget_of_the_cluster_is_spent_otd_asks_about_nobody_else(mon
     w.step_otd(10)
     assert {d.reason for d in w.steps[-1].decisions.values()} == {"MOVE_BUDGET"}
     assert set(asked) == {2}
+
+
+# --- slower cores -----------------------------------------------------------------------------------------------------
+
+
+def fast_and_slow(marks: str) -> tuple[World, str]:
+    """Tasks use 0.8 of a core; those of `b` are half as fast, so that one of `a` does not fit on one of them."""
+    w = World("a", "b", settings=OTD.replace("cpu_high: 0.5, cpu_low: 0.4", marks))
+    nodes = [
+        snapshots.supervisor("a", cpu_pcore_percent=450.0, meta={"cpu.mhz": "2000"}),
+        snapshots.supervisor("b", cpu_pcore_percent=1600.0, meta={"cpu.mhz": "1000"}),
+    ]
+    w.zookeeper.put(w.paths.cluster, encode(msgspec.structs.replace(snapshots.cluster(), supervisors=nodes)))
+    w.cores = 0.8
+    return w, w.submit({("a", 6700): (1, 4), ("b", 6700): (2, 3, 5, 6)})
+
+
+def test_step_to_slower_cores_that_would_carry_less_is_not_made_and_another_one_is() -> None:
+    """Most traffic would be saved by executor 1 on `b`; executor 2 comes to `a`."""
+    w, t = fast_and_slow("cpu_high: 0.9, cpu_low: 0.6")
+    w.step_otd(60)
+    assert [e.text.split(";")[0] for e in w.history(t)] == ["case 3: executor 2 moves"]
+    assert set(w.slots(t)["a", 6700]) == {1, 2, 4}
+
+
+def test_executor_that_no_slower_core_may_take_is_told_and_not_asked_for_again_at_once() -> None:
+    w, t = fast_and_slow("cpu_high: 0.4, cpu_low: 0.3")
+    w.step_otd(400)
+    assert w.history(t) == []
+    held = [d for step in w.steps for d in step.decisions.values()]
+    assert [(d.action, d.reason) for d in held] == [("skip", "THROUGHPUT_WOULD_FALL")]
+    assert "case 1: executor 4 moves; it relieves an overloaded worker, but the plan would carry" in held[0].text
+    assert [e.kind for e in w.events] == [EventKind.RESOURCES_INSUFFICIENT]
+    w.step_otd(600)
+    assert len([d for step in w.steps for d in step.decisions.values()]) == 2, "asked once more, ten minutes later"
