@@ -14,6 +14,7 @@ from stormpilot.control.last_plans import MAX_SKIPS, LastPlans
 from stormpilot.control.move_tracker import MoveTracker
 from stormpilot.control.otd_loop import OtdLoop
 from stormpilot.control.outbox import Outbox
+from stormpilot.control.partners import Partners
 from stormpilot.control.plan_dispatcher import PlanDispatcher
 from stormpilot.control.planner_client import Compute, PlannerClient
 from stormpilot.control.request_handler import RequestHandler
@@ -46,7 +47,7 @@ def cycle_of(
     planners = PlannerClient(current, compute)
     records = AuditRecords(publisher, name, new_id)
     evictions = EvictionProposer(planners, publisher)
-    requests = RequestHandler(publisher, records, evictions)
+    requests = RequestHandler(publisher, records, evictions, Partners(publisher))
     tracker = MoveTracker(current, publisher, outbox)
     rollouts = RolloutRunner(current, publisher, name, new_id, observer, outbox)
     otd = OtdLoop(current, publisher)

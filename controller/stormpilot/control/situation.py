@@ -123,11 +123,15 @@ class Situation:
         held = [Violation("slot-one-topology", f"slot {s}:{port} is held by {name}", []) for (s, port), name in holders]
         return held or violations(self.part_for({placement.id}), plan)
 
-    def slot_holders(self, placement: TopologyPlan) -> dict[tuple[str, int], str]:
-        """Slots of a placement that another topology has, or gets by a plan on its way, with its name."""
+    def slot_holders(self, placement: TopologyPlan, beside: Collection[str] = ()) -> dict[tuple[str, int], str]:
+        """Slots of a placement that another topology has, or gets by a plan on its way, with its name.
+
+        `beside`: topologies (ids) that leave where they are together with this one.
+        """
         found = {}
         for w in placement.workers:
-            names = [name for t, name in self._holders.get((w.supervisor, w.port), ()) if t != placement.id]
+            holders = self._holders.get((w.supervisor, w.port), ())
+            names = [name for t, name in holders if t != placement.id and t not in beside]
             if names:
                 found[w.supervisor, w.port] = names[0]
         return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from stormpilot.config import DecideSection
@@ -50,16 +50,21 @@ def still_waiting(
     config: DecideSection,
     now_ms: int,
     holders: Holders = NOBODY,
+    others: Sequence[HistoryEntry] = (),
+    approver: TopologyState | None = None,
 ) -> Decision | None:
-    """APPROVAL_NEEDED while a young proposal that still fits waits: then no other plan is made. Arguments: `stands`."""
-    if proposal.reason != Reason.APPROVAL_NEEDED or not subject.approval:
+    """APPROVAL_NEEDED while a young proposal that still fits waits: then no other plan is made. Arguments: `stands`.
+
+    `approver`: the topology whose plan has to be approved, where it is not this one's.
+    """
+    if proposal.reason != Reason.APPROVAL_NEEDED or not (approver or subject).approval:
         return None
     if subject.new or subject.degraded or subject.asked:
         return None
-    if not stands(proposal, subject, alone, config, now_ms, holders):
+    if not stands(proposal, subject, alone, config, now_ms, holders, others):
         return None
-    until_ms = _until_ms(proposal, config)
-    text = f"plan {proposal.plan.plan_id} ({proposal.text}) waits for `stormpilot approve {subject.topology.name}`"
+    until_ms, name = _until_ms(proposal, config), (approver or subject).topology.name
+    text = f"plan {proposal.plan.plan_id} ({proposal.text}) waits for `stormpilot approve {name}`"
     return skip(subject.topology.id, Reason.APPROVAL_NEEDED, text, until_ms=until_ms)
 
 
@@ -70,9 +75,10 @@ def stands(
     config: DecideSection,
     now_ms: int,
     holders: Holders = NOBODY,
+    others: Sequence[HistoryEntry] = (),
 ) -> bool:
-    """Whether a proposal is young enough to be approved, and still fits; `alone` and `holders` as in `unfit`."""
-    return now_ms < _until_ms(proposal, config) and not unfit(proposal, subject, alone, holders)
+    """Whether a proposal is young enough to be approved, and still fits; `alone`, `holders`, `others` as in `unfit`."""
+    return now_ms < _until_ms(proposal, config) and not unfit(proposal, subject, alone, holders, others)
 
 
 def _until_ms(proposal: HistoryEntry, config: DecideSection) -> int:

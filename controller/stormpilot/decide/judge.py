@@ -9,7 +9,7 @@ gain, by the move budget (`budget.py`), or until an operator approves (`approval
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -24,7 +24,7 @@ from stormpilot.decide.evaluate import evaluate
 from stormpilot.decide.memory import Memory
 from stormpilot.decide.origin import PlanOrigin
 from stormpilot.decide.predict import Predictions, predict_each
-from stormpilot.decide.reasons import Decision
+from stormpilot.decide.reasons import Decision, Reason
 from stormpilot.model.load import own_load_ratio
 from stormpilot.model.subset import as_it_runs
 from stormpilot.model.values import Model, Plan, TopologyPlan
@@ -102,23 +102,65 @@ def _hold(
 ) -> dict[str, Decision]:
     """Hold plans over the move budget, and plans that do not fit beside what stays, until nothing changes.
 
-    What will need an approval or unwanted restarts does not move now: nobody else gets its room.
+    What will need an approval or unwanted restarts does not move now: nobody else gets its room. Where a plan that
+    waits for an approval needs in turn the room of such a one, both are proposed.
     """
     model, held = predictions.now, dict[str, Decision]()
+
+    def refusals(group: Mapping[str, Decision]) -> dict[str, Decision]:
+        fitting = hold_what_does_not_fit(model, group, plans, predictions.by_topology, criteria.room_mhz)
+        return {t: d for t, d in fitting.items() if d is not group[t]}
+
     while True:
         found = {**decisions, **held}
         found = hold_what_is_over_budget(model, found, plans, criteria.spent, criteria.budget, criteria.now_ms)
         allowed = {t: d for t, d in found.items() if unwanted(d) is None}
         at_once = {t: d for t, d in allowed.items() if not waits_for_approval(d, states[t])}
-        refused: dict[str, Decision] = {}
-        for group in (allowed, at_once):
-            fitting = hold_what_does_not_fit(model, group, plans, predictions.by_topology, criteria.room_mhz)
-            refused = {t: d for t, d in fitting.items() if d is not group[t]}
-            if refused:
-                break
+        refused = refusals(allowed)
+        if not refused and (refused := refusals(at_once)):
+            trades = _trades(allowed, refused, allowed.keys() - at_once.keys(), refusals)
+            if len(trades) == len(refused):
+                return {**found, **_as_trades(allowed, trades, states)}
+            refused = {t: d for t, d in refused.items() if t not in trades}
         if not refused:
             return found
         held |= refused
+
+
+def _trades(
+    allowed: Mapping[str, Decision],
+    refused: Collection[str],
+    waiting: Collection[str],
+    refusals: Callable[[Mapping[str, Decision]], Mapping[str, Decision]],
+) -> dict[str, set[str]]:
+    """Of the refused plans those whose room plans that wait for an approval need, with these, by topology id."""
+    trades, kept = dict[str, set[str]](), dict(allowed)
+    for t in sorted(refused):
+        rest = {other: d for other, d in kept.items() if other != t}
+        lost = refusals(rest).keys() & set(waiting)
+        if lost:
+            trades[t] = lost
+        else:
+            kept = rest
+    return trades
+
+
+def _as_trades(
+    allowed: Mapping[str, Decision], trades: Mapping[str, set[str]], states: Mapping[str, TopologyState]
+) -> dict[str, Decision]:
+    """Proposals of plans that trade places with some that wait for an approval; these say so."""
+    found = dict[str, Decision]()
+    for t, others in trades.items():
+        names = [states[other].topology.name for other in sorted(others)]
+        approve = " and ".join(f"`stormpilot approve {name}`" for name in names)
+        why = f"{allowed[t].reason}: {allowed[t].text}"
+        text = f"{why}; trades places with {', '.join(names)}: {approve} lets it move too"
+        found[t] = replace(allowed[t], action="advise", reason=Reason.APPROVAL_NEEDED, text=text, promise=None)
+    for other in sorted(set[str]().union(*trades.values())):
+        names = [states[t].topology.name for t in sorted(trades) if other in trades[t]]
+        text = f"{allowed[other].text}; trades places with {', '.join(names)}, which will move with it"
+        found[other] = replace(allowed[other], text=text)
+    return found
 
 
 def _as_measured(decisions: Mapping[str, Decision], measured: Predictions) -> dict[str, Decision]:

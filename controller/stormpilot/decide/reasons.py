@@ -309,7 +309,9 @@ class Reason(enum.StrEnum):
         "the plan needs restarts, and `decide.move_strategy` is `rolling`",
     )
     APPROVAL_NEEDED = _gate(
-        "APPROVAL_NEEDED", "an operator has approved, where that is needed", "the proposal waits for `approve`"
+        "APPROVAL_NEEDED",
+        "an operator has approved, where that is needed",
+        "the proposal waits for `approve`, its own or that of a topology with which it trades places",
     )
     NOT_PUBLISHED = _gate(
         "NOT_PUBLISHED",

@@ -13,6 +13,7 @@ from stormpilot.decide.predict import predict
 from stormpilot.decide.reasons import Decision, Reason
 from stormpilot.messages.core import HistoryEntry
 from stormpilot.messages.settings import Hold, Request, Verb
+from stormpilot.model.subset import isolated
 from stormpilot.model.values import Model, Plan, TopologyPlan
 from stormpilot.model.violations import Violation, violations
 
@@ -52,6 +53,7 @@ def answer(
     now_ms: int,
     traffic: Traffic = "measured",
     holders: Holders = NOBODY,
+    others: Sequence[HistoryEntry] = (),
 ) -> RequestOutcome:
     """Decide about the request for the topology of `subject` (None: one that cannot be read); the others as in `unfit`.
 
@@ -72,18 +74,26 @@ def answer(
         return RequestOutcome(done=False, decision=waiting)
     if request.verb == "replan":
         return RequestOutcome(done=False, lift_hold=subject.hold is not None)
-    return _publish(request, subject, alone, config, now_ms, traffic, holders)
+    return _publish(request, subject, alone, config, now_ms, traffic, holders, others)
 
 
-def unfit(entry: HistoryEntry, subject: TopologyState, alone: Model, holders: Holders = NOBODY) -> list[Violation]:
+def unfit(
+    entry: HistoryEntry,
+    subject: TopologyState,
+    alone: Model,
+    holders: Holders = NOBODY,
+    others: Sequence[HistoryEntry] = (),
+) -> list[Violation]:
     """Why a plan made earlier cannot be applied to what runs now; empty when it can.
 
     Parameters
     ----------
     alone
-        The topology on what others leave of the cluster.
+        The topology on what others leave of the cluster; with the topologies of `others`.
     holders
         Topologies that have slots of the plan, or get them by plans on their way.
+    others
+        Plans of other topologies that are applied with it, and leave it their room.
     """
     t, plan = subject.topology, entry.plan
     if plan.topology_id != t.id:
@@ -111,7 +121,11 @@ def unfit(entry: HistoryEntry, subject: TopologyState, alone: Model, holders: Ho
         elif w.port not in slots[w.supervisor]:
             text = f"{hosts[w.supervisor]} ({w.supervisor}) has no slot {w.port} now"
             problems.append(Violation("slot-exists", text, held))
-    problems = problems or violations(alone, plan_of_entry(entry))
+    problems = problems or [
+        v
+        for v in violations(alone, plan_of_entry(entry, *others))
+        if not v.executors or any(topology_id == t.id for topology_id, _ in v.executors)
+    ]
     return list({str(v): v for v in problems}.values())
 
 
@@ -161,11 +175,11 @@ def refusal(
     return ""
 
 
-def plan_of_entry(entry: HistoryEntry) -> Plan:
-    """The plan of a message as a value."""
+def plan_of_entry(entry: HistoryEntry, *others: HistoryEntry) -> Plan:
+    """The plan of a message as a value, with those that are applied with it."""
     p = entry.plan
-    placement = TopologyPlan(id=p.topology_id, workers=p.workers)
-    return Plan(planner=p.planner, params=p.params, seed=p.seed, topologies=[placement])
+    placements = [TopologyPlan(id=e.plan.topology_id, workers=e.plan.workers) for e in (entry, *others)]
+    return Plan(planner=p.planner, params=p.params, seed=p.seed, topologies=placements)
 
 
 def _publish(
@@ -176,20 +190,21 @@ def _publish(
     now_ms: int,
     traffic: Traffic,
     holders: Holders,
+    others: Sequence[HistoryEntry],
 ) -> RequestOutcome:
     """An approved plan, or the one to roll back to."""
     entry, t = request.entry, subject.topology
     if entry is None:
         return _refused("it names no plan")
     plan_id = entry.plan.plan_id
-    problems = unfit(entry, subject, alone, holders)
+    problems = unfit(entry, subject, alone, holders, others)
     if why := refusal(request.verb, entry, subject, problems, now_ms, config.approval_max_age_s):
         return _refused(why)
     note = ""
     if problems:  # of a rollback, about CPU: it ran like this before, and start-up alone may use more than the limit
         note = f"over the CPU limit by what is measured now: {'; '.join(v.text for v in problems)}"
     plan = plan_of_entry(entry)
-    seen = predict(alone, plan, traffic)
+    seen = predict(isolated(alone, t.id), plan, traffic)
     moved = seen.moved
     why = f" ({request.why})" if request.why else ""
     if entry.gives_up:

@@ -5,6 +5,8 @@ CPU is not measured here. A plan that is refused for CPU alone is refused by the
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from stormpilot.config import DecideSection, LoadSection, Mode
 from stormpilot.decide.admit import TopologyState, forbidden
 from stormpilot.decide.reasons import row_of
@@ -14,6 +16,8 @@ from stormpilot.messages.controller_state import TopologyView
 from stormpilot.messages.core import HistoryEntry, TopologySnapshot
 from stormpilot.messages.settings import ALL, Verb, setting_key
 from stormpilot.model.subset import subset
+from stormpilot.model.values import Model
+from stormpilot.model.violations import Violation
 from stormpilot.observe.observer import Observer
 from stormpilot.observe.reader import Reader, StoreSnapshot
 from stormpilot.operate.operator import Operator
@@ -52,13 +56,36 @@ def check(operator: Operator, verb: Verb, snapshot: TopologySnapshot, entry: His
     if view is not None and row is not None and row.only_leader_knows:
         raise RefusedError(f"{name}: {view.sentence}")
     max_age_s = None if seen.controller is None else seen.controller.approval_max_age_s
-    holders = {(a.supervisor, a.port): t.name for t in model.topologies if t is not topology for a in t.assignment}
-    problems = unfit(entry, subject, subset(model, {topology.id}), holders)
+    problems = _problems(entry, subject, model, {})
+    if problems and verb == "approve":  # it may trade places with others
+        problems = _problems(entry, subject, model, _proposed_with(operator, entry, seen))
     rollout = seen.rollouts.get(snapshot.id)
     moving = rollout is not None and rollout.message is not None and rollout.message.running
     why = refusal(verb, entry, subject, problems, operator.now_ms, max_age_s, measured=False, moving=moving)
     if why:
         raise RefusedError(f"{name}: {why}")
+
+
+def _problems(
+    entry: HistoryEntry, subject: TopologyState, model: Model, others: Mapping[str, HistoryEntry]
+) -> list[Violation]:
+    """What `unfit` finds where the plans of others are applied with it."""
+    together = {subject.topology.id, *others}
+    holders = {(a.supervisor, a.port): t.name for t in model.topologies if t.id not in together for a in t.assignment}
+    return unfit(entry, subject, subset(model, together), holders, list(others.values()))
+
+
+def _proposed_with(operator: Operator, entry: HistoryEntry, seen: StoreSnapshot) -> dict[str, HistoryEntry]:
+    """The other proposals of its plan set that still lie there, by topology id."""
+    found = {}
+    for t in entry.plan.plan_set_topologies:
+        if t != entry.plan.topology_id and t in seen.topologies:
+            other, _ = operator.read(operator.paths.proposal(t), HistoryEntry)
+            if other is None or other.plan.topology_id != t or other.gives_up:
+                continue
+            if other.plan.plan_set == entry.plan.plan_set:
+                found[t] = other
+    return found
 
 
 def _mode(seen: StoreSnapshot, name: str, view: TopologyView | None) -> Mode:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import msgspec
 import pytest
 
 from doubles.wanted import Slots, plan_in
@@ -10,6 +13,7 @@ from stormpilot import operate
 from stormpilot.control.situation import approved
 from stormpilot.decide.judge import Verdict
 from stormpilot.decide.reasons import Decision, Reason
+from stormpilot.messages.core import HistoryEntry, decode
 from stormpilot.operate import Operator
 
 HERE: Slots = {("a", 6700): (1, 4, 6), ("b", 6700): (2, 3, 5)}
@@ -113,3 +117,89 @@ def test_a_request_waits_while_the_plan_before_is_on_its_way(two: tuple[World, s
     w.tell(10)
     assert pending(w, first)
     assert w.decision(first).reason == "PLAN_MOVING"
+
+
+# --- topologies that trade places -------------------------------------------------------------------------------------
+
+OF_FIRST: Slots = {("a", 6700): (1, 2, 4), ("b", 6700): (3, 5, 6)}
+OF_SECOND: Slots = {("a", 6701): (1, 2, 4), ("b", 6701): (3, 5, 6)}
+
+
+def trading(*approve: str) -> tuple[World, str, str]:
+    """Each of two topologies wins by the slots of the other one; those of these names need an approval."""
+    w = World("a", "b")
+    w.use(msgspec.structs.replace(w.config, decide=msgspec.structs.replace(w.config.decide, approve=approve)))
+    first, second = w.submit(HERE), w.submit(BESIDE, name="wordcount")
+    w.tell(40)
+    w.wanted = {first: OF_SECOND, second: OF_FIRST}
+    w.tell(10)
+    return w, first, second
+
+
+def proposed(w: World, *ids: str) -> list[HistoryEntry | None]:
+    nodes = w.zookeeper.read([w.paths.proposal(t) for t in ids])
+    return [None if n is None else decode(n.data, HistoryEntry, "proposal") for n in nodes]
+
+
+def texts(w: World, *ids: str) -> list[Any]:
+    return [w.decision(t).text for t in ids]
+
+
+def traded(w: World, first: str, second: str) -> bool:
+    """Both moved by one plan set, and nothing is left to approve."""
+    plans = [w.plan(first), w.plan(second)]
+    assert None not in plans
+    assert {p.plan_set for p in plans if p is not None} == {plans[0].plan_set}  # type: ignore[union-attr]
+    assert proposed(w, first, second) == [None, None]
+    assert not pending(w, first)
+    w.tell(20)
+    return (w.slots(first), w.slots(second)) == (OF_SECOND, OF_FIRST)
+
+
+def test_approval_of_one_of_two_that_trade_places_lets_both_move() -> None:
+    w, first, second = trading("flights")
+    before = proposed(w, first, second)
+    assert None not in before
+    w.tell(60)
+    assert proposed(w, first, second) == before, "both wait"
+    assert [w.decision(t).reason for t in (first, second)] == ["APPROVAL_NEEDED"] * 2
+    assert all("waits for `stormpilot approve flights`" in text for text in texts(w, first, second))
+    operate.approve(operator(w), "flights")
+    w.tell(10)
+    assert [w.decision(t).reason for t in (first, second)] == ["APPROVED"] * 2
+    assert w.plan(first).plan_id == before[0].plan.plan_id  # type: ignore[union-attr]
+    assert traded(w, first, second)
+
+
+def test_where_both_need_an_approval_the_first_one_waits_for_the_second() -> None:
+    w, first, second = trading("flights", "wordcount")
+    w.tell(10)
+    assert "waits for `stormpilot approve wordcount`" in texts(w, second)[0]
+    operate.approve(operator(w), "flights")
+    w.tell(30)
+    assert pending(w, first)
+    assert "trades places with wordcount: needs `stormpilot approve wordcount` too" in texts(w, first)[0]
+    assert [w.plan(t) for t in (first, second)] == [None, None]
+    operate.approve(operator(w), "wordcount")
+    w.tell(10)
+    assert not pending(w, second)
+    assert traded(w, first, second)
+
+
+def test_approval_of_the_one_that_needs_none_waits_for_the_other_one() -> None:
+    w, first, second = trading("flights")
+    operate.approve(operator(w), "wordcount")
+    w.tell(10)
+    assert "needs `stormpilot approve flights` too" in texts(w, second)[0]
+    operate.approve(operator(w), "flights")
+    w.tell(10)
+    assert traded(w, first, second)
+
+
+def test_what_keeps_one_of_two_that_trade_places_is_the_answer_to_the_approval_of_the_other_one() -> None:
+    w, first, second = trading("flights")
+    operate.pause(operator(w), "wordcount")
+    operate.approve(operator(w), "flights")
+    w.tell(10)
+    assert results(w)[-1] == "refused: wordcount, with which it trades places: PAUSED: paused by an operator"
+    assert [w.plan(t) for t in (first, second)] == [None, None]

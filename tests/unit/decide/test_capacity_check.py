@@ -121,6 +121,30 @@ def test_plan_that_waits_for_an_approval_may_need_what_a_published_one_leaves() 
     ]
 
 
+TRADES: tuple[Slots, Slots] = ({("a", 1): (1, 2), ("b", 1): (3, 4)}, {("a", 2): (1, 2), ("b", 2): (3, 4)})
+
+
+def traded(*approval: bool) -> dict[str, Decision]:
+    """Flights and wordcount each want the two slots of the other one."""
+    names = ("flights", "wordcount")
+    who = zip(TRADES, names, approval, strict=True)
+    states = [subject(topology(slots, name), approval=needs) for slots, name, needs in who]
+    verdict = judged(states, {("a", 2): (1, 3), ("b", 2): (2, 4)}, PAIRED)
+    decisions = with_approval(verdict.decisions, {s.topology.id: s for s in states})
+    assert list(verdict.plans) == [t for t, d in decisions.items() if d.action != "skip"]
+    return decisions
+
+
+def test_plans_that_trade_places_are_proposed_together_where_one_needs_an_approval() -> None:
+    assert {d.action for d in traded(False, False).values()} == {"publish"}
+    assert {d.action for d in traded(True, True).values()} == {"advise"}
+    first, second = traded(True, False).values()
+    assert {(d.action, d.reason) for d in (first, second)} == {("advise", Reason.APPROVAL_NEEDED)}
+    assert first.text.endswith("; trades places with wordcount, which will move with it")
+    assert second.text.startswith("GAIN: inter-node traffic falls by 100%; trades places with flights: ")
+    assert second.text.endswith("`stormpilot approve flights` lets it move too")
+
+
 def test_budget_that_a_plan_without_room_does_not_use_is_left_for_the_next_one() -> None:
     """Of 4 executors per hour flights would take all, but its room is kept by a topology that stays."""
     states = [
