@@ -12,8 +12,10 @@ from dataclasses import dataclass, field
 import msgspec
 
 from stormpilot.config import LoadSection
+from stormpilot.decide.reasons import Reason
 from stormpilot.errors import RefusedError
 from stormpilot.messages.core import TopologySnapshot, Worker
+from stormpilot.messages.settings import ALL, setting_key
 from stormpilot.model.constraints import constrained, misplaced
 from stormpilot.model.values import (
     Assigned,
@@ -175,13 +177,16 @@ def resizing(
     ------
     RefusedError
         It cannot be carried out: a component is missing or has too few tasks, slots are smaller than the measured one,
-        or there are too few.
+        or there are too few; or a setting that says where executors may run cannot be read.
     """
     reader = Reader(zookeeper, paths)
     seen = reader.read()
     if seen.cluster is None:
         raise RefusedError("no cluster snapshot yet: check storm.scheduler on Nimbus")
     running = topology_ref(seen.topologies, topology)
+    unreadable = seen.settings.frozen.get(setting_key(running.name)) or seen.settings.frozen.get(ALL)
+    if unreadable:
+        raise RefusedError(f"{running.name}: {Reason.SETTING_UNREADABLE}: {unreadable}")
     tasks: defaultdict[str, list[int]] = defaultdict(list)
     for e in sorted(running.executors, key=lambda e: e.start):
         tasks[e.component] += range(e.start, e.end + 1)

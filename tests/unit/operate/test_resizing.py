@@ -241,6 +241,19 @@ def test_pins_and_exclusions_hold() -> None:
     assert placed_on(change, "pi") <= {"c", "d"}
 
 
+@pytest.mark.parametrize("key", ["t", "_all"])
+def test_nothing_is_sized_against_a_setting_that_nobody_can_read(key: str) -> None:
+    """A pin of the topology, or an exclusion whose name does not say whom it is for."""
+    world = World()
+    path = PATHS.pin("t,pi") if key == "t" else PATHS.exclusion("nonsense")
+    world.zookeeper.put(path, b"{nonsense")
+    with pytest.raises(RefusedError, match=r"t: SETTING_UNREADABLE: an? (pin|exclusion) cannot be read"):
+        world.size(105.0)
+    world.zookeeper.put(PATHS.pin("other,pi"), b"{nonsense")
+    world.zookeeper.delete(path)
+    assert world.size(105.0).workers, "a pin of another topology"
+
+
 def test_a_pin_to_a_supervisor_without_free_slots_is_refused() -> None:
     world = World()
     set_for(world, PinSetting(topology="t", component="source", supervisor="d"))
