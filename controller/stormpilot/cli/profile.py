@@ -254,7 +254,13 @@ def _tested(
 def _depends(
     fed: Specimen, grid: RateGrid, times: Times, options: dict[str, Any], runner: str | None
 ) -> dict[str, Any]:
-    """All that trials depend on, by option; of tuples and jar the digest of their content."""
+    """All that trials depend on, by option; of tuples, jar and sources (`code`) the digest of their content."""
+    from stormpilot.submit.jar import build_jar
+    from stormpilot.submit.project import Project
+
+    python = {}
+    if fed.jar is None:
+        python = {"code": _digest(build_jar(Project.read(fed.project or Path()).sources))}
     return {
         "component": fed.name,
         "grid": list(grid),
@@ -269,6 +275,7 @@ def _depends(
         "argument": fed.arguments,
         "fields": fed.fields,
         "runner": runner or "",
+        **python,
     }
 
 

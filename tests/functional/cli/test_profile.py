@@ -75,10 +75,14 @@ class Bench:
 
 
 @pytest.fixture
-def java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str | Path, ...]:
-    """A command that profiles a Java class, and has done so once."""
+def bench(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("stormpilot.trials.bench.Bench", Bench)
     monkeypatch.setattr("stormpilot.cli.profile.connected", lambda where: nullcontext())
+
+
+@pytest.fixture
+def java(tmp_path: Path, bench: None) -> tuple[str | Path, ...]:
+    """A command that profiles a Java class, and has done so once."""
     with zipfile.ZipFile(tmp_path / "job.jar", "w") as jar:
         jar.writestr("Parse.class", "1")
     (tmp_path / "lines.json").write_text('[["a"]]')
@@ -118,6 +122,24 @@ def test_trials_of_other_tuples_and_of_another_jar_are_not_taken(java: tuple[str
     with zipfile.ZipFile(tmp_path / "job.jar", "w") as jar:
         jar.writestr("Parse.class", "2")
     assert "has trials with another tuples, jar: give --restart" in said(*java)
+
+
+@pytest.mark.usefixtures("bench")
+def test_trials_of_other_python_code_are_not_taken(tmp_path: Path) -> None:
+    """Sources and data: all of `src/`, which goes to the workers."""
+    (tmp_path / "src").mkdir()
+    (tmp_path / "config.json").write_text("{}")
+    (tmp_path / "src" / "tasks.py").write_text("ROUNDS = 1\n")
+    command: tuple[str | Path, ...] = (
+        "profile", "tasks:Pi", "--project", tmp_path, "-o", tmp_path / "pi.json", "--nimbus", "n:1",
+        "--zookeeper", "z:1",
+    )  # fmt: skip
+    assert [run(*command).returncode for _ in range(2)] == [0, 0]
+    (tmp_path / "src" / "words.txt").write_text("more\n")
+    assert "has trials with another code: give --restart" in said(*command)
+    (tmp_path / "src" / "words.txt").unlink()
+    (tmp_path / "src" / "tasks.py").write_text("ROUNDS = 2\n")
+    assert "has trials with another code: give --restart" in said(*command)
 
 
 @pytest.mark.parametrize(
