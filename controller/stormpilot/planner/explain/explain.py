@@ -23,6 +23,7 @@ from stormpilot.planner.explain.moves import (
     Moves,
     State,
     amounts_lacking,
+    heap_needs_mb,
     moves_by_flows,
     moves_of,
     ruled_out,
@@ -275,8 +276,8 @@ def _obstacles(s: State, e: int, r: int, n: int, m: Moves) -> list[Obstacle]:
         text = f"shuffles would want {full_mhz:,.0f} MHz more of executors near the sender than their one core gives"
         found.append(Obstacle(constraint="core", text=text))
     if not m.room_memory[r, n]:
-        text = _no_room(name, s.memory_mb[n], c.node_memory_mb[n], c.memory_mb[e], "MB")
-        found.append(Obstacle(constraint="memory", text=text))
+        text = _no_room(name, s.memory_mb[n], c.node_memory_mb[n], m.needs_mb[r, n], "MB")
+        found.append(Obstacle(constraint="memory", text=text + _of_it_shared(m.needs_mb[r, n] - c.memory_mb[e])))
     if not m.room_amounts[r, n]:
         found += _amounts(s, e, n)
     return found
@@ -295,7 +296,9 @@ def _rules_of_workers(s: State, e: int, n: int) -> list[Obstacle]:
         if rule == "worker-executors":
             text = f"{at} holds {s.members[slot]} of at most {rules.most_executors[t]} executors"
         elif rule == "worker-heap":
-            text = _no_room(at, s.heap_mb[slot], rules.most_heap_mb[t], rules.heap_mb[e], "MB of heap")
+            need_mb = float(heap_needs_mb(s, np.array([e]))[0, slot])
+            text = _no_room(at, s.heap_mb[slot], rules.most_heap_mb[t], need_mb, "MB of heap")
+            text += _of_it_shared(need_mb - rules.heap_mb[e])
         else:
             others = np.flatnonzero((s.slot == slot) & (rules.kind != NO_KIND))
             apart = others[rules.apart[rules.kind[e], rules.kind[others] - rules.first_kind[t]]]
@@ -338,6 +341,10 @@ def _no_cpu(s: State, e: int, r: int, n: int, m: Moves) -> str:
 
 def _no_room(name: str, used: float, limit: float, need: float, unit: str) -> str:
     return f"{name} has {max(limit - used, 0.0):,.0f} {unit} left of {limit:,.0f}, it needs {need:,.0f}"
+
+
+def _of_it_shared(shared_mb: float) -> str:
+    return f", {shared_mb:,.0f} of it for memory that its component shares" if shared_mb > 0.5 else ""
 
 
 def _wishes(s: State, e: int, supervisor: str) -> list[Obstacle]:

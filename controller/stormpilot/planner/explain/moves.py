@@ -19,6 +19,18 @@ LEAST_PART = 1e-6  # of a difference, as a part of an executor's traffic or CPU:
 
 
 @dataclass(frozen=True)
+class Shared:
+    """Memory that some executors of a topology share, MB; `slots` and `nodes` have it already."""
+
+    executors: Bools  # E
+    slots: Bools  # S
+    nodes: Bools  # N
+    heap_mb: float  # of each worker's heap
+    worker_mb: float  # of each worker, with that of its heap
+    node_mb: float
+
+
+@dataclass(frozen=True)
 class State:
     """A placement with what all moves are judged by."""
 
@@ -26,7 +38,7 @@ class State:
     slot: Ints
     node: Ints
     load_mhz: Floats
-    memory_mb: Floats
+    memory_mb: Floats  # N: with what components share
     free_slots: Ints  # N
     slot_topology: Ints  # S -> topology of the worker there, or -1
     open_slots: Bools  # S: its worker, if there is one, may be joined: it need not stay as it is
@@ -36,9 +48,10 @@ class State:
     pins: list[str | None]  # E
     flow: FlowModel | None
     measured_mhz: Floats  # N: load by CPU as measured; as `load_mhz` without flow model
-    heap_mb: Floats  # S: of the executors there
+    heap_mb: Floats  # S: of the executors there, with what they share
     kinds: Bools  # S x L: kinds of executors there, as `Sharing.apart` counts them
     taken: Floats  # R x N: resources and places of components that executors take
+    shared: list[Shared]
 
 
 def state_of(c: Compiled, placement: Ints, flow: FlowModel | None) -> State:
@@ -49,12 +62,13 @@ def state_of(c: Compiled, placement: Ints, flow: FlowModel | None) -> State:
     used = np.flatnonzero(slot_topology != NOWHERE)
     open_slots = np.ones(c.slots, dtype=np.bool_)
     open_slots[placement[c.fixed]] = False
+    shared = _shared(c, placement)
     return State(
         compiled=c,
         slot=placement,
         node=c.slot_node[placement],
         load_mhz=node_load_mhz(c, placement),
-        memory_mb=node_memory_mb(c, placement),
+        memory_mb=node_memory_mb(c, placement) + sum(_on_nodes(c, m) for m in shared),
         free_slots=c.slots_per_node() - np.bincount(c.slot_node[used], minlength=c.nodes),
         slot_topology=slot_topology,
         open_slots=open_slots,
@@ -64,10 +78,29 @@ def state_of(c: Compiled, placement: Ints, flow: FlowModel | None) -> State:
         pins=[e.pin for t in c.model.topologies for e in sorted(t.executors, key=lambda e: e.start)],
         flow=flow,
         measured_mhz=node_load_mhz(c if flow is None else flow.compiled, placement),
-        heap_mb=np.bincount(placement, c.sharing.heap_mb, c.slots).astype(np.float64),
+        heap_mb=np.bincount(placement, c.sharing.heap_mb, c.slots) + sum(m.slots * m.heap_mb for m in shared),
         kinds=_kinds(c, placement),
         taken=c.sharing.taken(c.slot_node[placement]),
+        shared=shared,
     )
+
+
+def _shared(c: Compiled, placement: Ints) -> list[Shared]:
+    found = []
+    for t, topology in enumerate(c.model.topologies):
+        for m in topology.shared_memory:
+            components = [i for i, (of, name) in enumerate(c.component_names) if of == t and name in m.components]
+            executors = np.isin(c.component, components)
+            slots, nodes = np.zeros(c.slots, dtype=np.bool_), np.zeros(c.nodes, dtype=np.bool_)
+            slots[placement[executors]] = True
+            nodes[c.slot_node[placement[executors]]] = True
+            found.append(Shared(executors, slots, nodes, m.heap_mb, m.heap_mb + m.worker_mb, m.node_mb))
+    return found
+
+
+def _on_nodes(c: Compiled, m: Shared) -> Floats:
+    """N -> MB of it."""
+    return np.bincount(c.slot_node, m.slots * m.worker_mb, c.nodes) + m.nodes * m.node_mb
 
 
 def _kinds(c: Compiled, placement: Ints) -> Bools:
@@ -80,6 +113,26 @@ def _kinds(c: Compiled, placement: Ints) -> Bools:
     return kinds
 
 
+def heap_needs_mb(s: State, es: Ints) -> Floats:
+    """R x S: MB of heap that each of the R takes of a worker, with what it would be the first to share there."""
+    needs = np.repeat(s.compiled.sharing.heap_mb[es, None], s.compiled.slots, axis=1)
+    for m in s.shared:
+        needs += m.executors[es, None] * ~m.slots * m.heap_mb
+    return needs
+
+
+def _needs_mb(s: State, es: Ints) -> tuple[Floats, Floats]:
+    """R x S, R x N: MB that each of the R takes of a node in a worker that runs there, and in a new one."""
+    c = s.compiled
+    own = c.memory_mb[es, None]
+    joining, opening = np.repeat(own, c.slots, axis=1), np.repeat(own, c.nodes, axis=1)
+    for m in s.shared:
+        sharer, of_node = m.executors[es, None], ~m.nodes * m.node_mb
+        joining += sharer * (~m.slots * m.worker_mb + of_node[c.slot_node])
+        opening += sharer * (m.worker_mb + of_node)
+    return joining, opening
+
+
 def ruled_out(s: State, es: Ints) -> dict[Rule, Bools]:
     """Rule on workers -> R x S: whether it keeps the R out of the worker of their topology there."""
     rules, topology = s.compiled.sharing, s.compiled.topology[es]
@@ -89,7 +142,7 @@ def ruled_out(s: State, es: Ints) -> dict[Rule, Bools]:
         apart[ruled] = rules.apart[rules.kind[es[ruled]]].astype(np.float64) @ s.kinds.T > 0
     return {
         "worker-executors": s.members >= rules.most_executors[topology, None],
-        "worker-heap": s.heap_mb + rules.heap_mb[es, None] > rules.most_heap_mb[topology, None] * SLACK,
+        "worker-heap": s.heap_mb + heap_needs_mb(s, es) > rules.most_heap_mb[topology, None] * SLACK,
         "apart": apart,
     }
 
@@ -116,6 +169,7 @@ class Moves:
     room_slot: Bools
     room_cpu: Bools
     room_memory: Bools
+    needs_mb: Floats  # memory, with what it would be the first to share
     room_amounts: Bools  # of resources, and places of its component
     allowed: Bools
     possible: Bools
@@ -131,12 +185,17 @@ def moves_of(s: State, es: Ints, by_slot: Floats, by_host: Floats, in_worker: Fl
     opens = alone | (s.used_workers[topology] < c.workers[topology])
     room_slot = np.broadcast_to(s.free_slots > 0, (len(es), c.nodes))
     may = own & ~np.logical_or.reduce(list(ruled_out(s, es).values()))
+    joining_mb, opening_mb = _needs_mb(s, es)
+    left_mb = c.node_memory_mb * SLACK - s.memory_mb
+    fits = may & (joining_mb <= left_mb[c.slot_node])
+    may = np.where(_any_by_node(c, fits)[:, c.slot_node], fits, may)  # one of them may have less to share than others
     out = ~_any_by_node(c, may) & _any_by_node(c, own) & ~(opens[:, None] & room_slot)
     joined = may | (own & out[:, c.slot_node])
     with_worker = _most_by_node(c, np.where(joined, by_slot, -1.0))
     joins = with_worker >= 0
     room_cpu = s.load_mhz + c.cpu_mhz[es, None] <= c.node_limit_mhz * SLACK
-    room_memory = s.memory_mb + c.memory_mb[es, None] <= c.node_memory_mb * SLACK
+    needs_mb = np.where(joins, -_most_by_node(c, np.where(joined, -joining_mb, -np.inf)), opening_mb)
+    room_memory = needs_mb <= left_mb
     room_amounts = np.array([~amounts_lacking(s, e).any(axis=0) for e in es.tolist()]).reshape(joins.shape)
     allowed = c.allowed[c.klass[es]]
     possible = allowed & room_cpu & room_memory & room_amounts & (joins | (opens[:, None] & room_slot))
@@ -151,6 +210,7 @@ def moves_of(s: State, es: Ints, by_slot: Floats, by_host: Floats, in_worker: Fl
         room_slot=room_slot,
         room_cpu=room_cpu,
         room_memory=room_memory,
+        needs_mb=needs_mb,
         room_amounts=room_amounts,
         allowed=allowed,
         possible=possible,

@@ -13,7 +13,7 @@ from builders import assigned, supervisor, topology, traffic, triangle_too_heavy
 from random_models import models, ruled_models
 from stormpilot.model.compiled import Compiled, compile_model
 from stormpilot.model.cost import inter_node_tps, inter_worker_tps
-from stormpilot.model.values import Assigned, Exclusion, Model, Plan, Supervisor
+from stormpilot.model.values import Assigned, Exclusion, Model, Plan, SharedMemory, Supervisor
 from stormpilot.model.violations import violations
 from stormpilot.planner import compute
 from stormpilot.planner.explain.explain import Choice, Explanation, Obstacle, explain
@@ -33,12 +33,6 @@ def explained(model: Model, slots: Mapping[tuple[str, int], tuple[int, ...]], st
 
 def with_nodes(model: Model, *nodes: Supervisor) -> Model:
     return msgspec.structs.replace(model, supervisors=list(nodes))
-
-
-def without_shared_memory(model: Model) -> Model:
-    """What components share is looked at by plans, not by the explanation."""
-    alone = [msgspec.structs.replace(t, shared_memory=[]) for t in model.topologies]
-    return msgspec.structs.replace(model, topologies=alone)
 
 
 CHAINS = {("n1", 6700): (1, 3, 5), ("n2", 6700): (2, 4, 6)}
@@ -237,6 +231,40 @@ def test_a_rule_on_who_shares_a_worker_or_a_node_is_named(
     assert Obstacle(constraint=constraint, text=text) in e.better.obstacles  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    ("shared", "constraint", "text"),
+    [
+        (
+            SharedMemory(name="m", components=["a", "b"], node_mb=50.0, worker_mb=30.0),
+            "memory",
+            "n1 has 20 MB left of 140, it needs 40",
+        ),
+        (
+            SharedMemory(name="m", components=["b"], worker_mb=20.0, heap_mb=10.0, node_mb=50.0),
+            "memory",
+            "n1 has 100 MB left of 140, it needs 120, 80 of it for memory that its component shares",
+        ),
+        (
+            SharedMemory(name="m", components=["b"], heap_mb=30.0),
+            "worker-heap",
+            "n1:6700 has 44 MB of heap left of 64, it needs 50, 30 of it for memory that its component shares",
+        ),
+    ],
+)
+def test_memory_that_components_share_counts_as_in_plans(shared: SharedMemory, constraint: str, text: str) -> None:
+    """b 2 talks to a 1, which is alone in its worker on n1; a worker more may not be opened."""
+    t = topology("t", {"a": 1, "b": 2}, workers=2, streams=[("a", "b")], memory_mb=40.0)
+    a, b = t.components
+    components = [msgspec.structs.replace(a, heap_mb=20.0), msgspec.structs.replace(b, heap_mb=20.0)]
+    t = msgspec.structs.replace(t, components=components, shared_memory=[shared], worker_heap_mb=64.0)
+    nodes = [supervisor("n1", memory_mb=140.0), supervisor("n2", memory_mb=900.0)]
+    model = Model(supervisors=nodes, topologies=[t], traffic=traffic("t", {(1, 2): 5.0}))
+    e = explained(model, {("n1", 6700): (1,), ("n2", 6700): (2, 3)}, 2)
+    assert (e.verdict, e.second) == ("blocked", None)
+    assert e.better is not None
+    assert Obstacle(constraint=constraint, text=text) in e.better.obstacles  # type: ignore[arg-type]
+
+
 def test_a_worker_of_its_own_is_opened_where_a_rule_keeps_it_out_of_the_present_one() -> None:
     t = msgspec.structs.replace(topology("pair", {"x": 3}, workers=3), worker_executors=1)
     model = Model(
@@ -249,7 +277,7 @@ def test_a_worker_of_its_own_is_opened_where_a_rule_keeps_it_out_of_the_present_
 
 
 @settings(max_examples=60, deadline=None)
-@given(models() | ruled_models().map(without_shared_memory))
+@given(models() | ruled_models())
 def test_what_a_move_costs_is_what_it_costs_when_it_is_made(model: Model) -> None:
     """Second and better choice against all supervisors, each tried with the independent checker and the metrics."""
     plan = compute(model, "default")
