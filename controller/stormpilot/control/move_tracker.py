@@ -83,6 +83,7 @@ class MoveTracker:
                 before=state.before,
                 predicted=state.predicted,
                 noise_ratio=state.noise_ratio,
+                nodes=state.nodes,
                 measured=state.measured,
                 verdict=state.verdict,
                 text=state.text,

@@ -119,9 +119,15 @@ def admit(
 
 
 def admit_rollback(subject: TopologyState, lost: Sequence[str], known: int, config: DecideSection) -> Decision | None:
-    """The first closed gate for the rollback of a move that made it worse: only the gates that operators close."""
+    """The first closed gate for the rollback of a move that made it worse: only the gates that operators close.
+
+    In mode `advise` an operator approved the move, and may take it back.
+    """
+    t = subject.topology
     if subject.mode == "advise":
-        return skip(subject.topology.id, Reason.MODE_OFF, "not rolled back: the mode of this topology is advise")
+        why = "the last move made it worse" if subject.move is None else subject.move.text
+        text = f"{why}; not undone in mode advise: `stormpilot rollback {t.name}` does it"
+        return skip(t.id, Reason.BACK_OFF, text)
     return forbidden(subject, lost, known, config) or blacked_out(subject)
 
 

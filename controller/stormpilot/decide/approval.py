@@ -22,7 +22,7 @@ def with_approval(decisions: Mapping[str, Decision], states: Mapping[str, Topolo
     for t, d in decisions.items():
         if waits_for_approval(d, states[t]):
             text = f"{d.reason}: {d.text}"
-            result[t] = replace(d, action="advise", reason=Reason.APPROVAL_NEEDED, text=text, promise=None)
+            result[t] = replace(d, action="advise", reason=Reason.APPROVAL_NEEDED, text=text)
     return result
 
 

@@ -20,7 +20,7 @@ import msgspec
 
 from stormpilot.config import VerifySection
 from stormpilot.decide.events import Event, EventKind
-from stormpilot.messages.core import StatusMessage, Worker
+from stormpilot.messages.core import EffectPart, StatusMessage, Worker
 from stormpilot.messages.moves import Metric, MoveState, Spent
 
 MAD_TO_SIGMA = 1.4826
@@ -61,6 +61,14 @@ class Promise:
     noise_ratio: float
     throughput_tps: float
     nodes: Sequence[str] = ()
+
+    @classmethod
+    def of(cls, effect: EffectPart | None, throughput_tps: float = 0.0) -> Promise | None:
+        """The promise that a message keeps; None where it keeps none by a metric that is known."""
+        if effect is None or effect.metric not in METRIC_NAMES:
+            return None
+        metric: Metric = effect.metric  # type: ignore[assignment]
+        return cls(metric, effect.before, effect.predicted, effect.noise_ratio, throughput_tps, effect.nodes)
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,6 @@ from stormpilot.decide.memory import Memory
 from stormpilot.decide.origin import PlanOrigin
 from stormpilot.decide.predict import Predictions, predict_each
 from stormpilot.decide.reasons import Decision, Reason
-from stormpilot.model.load import own_load_ratio
 from stormpilot.model.subset import as_it_runs
 from stormpilot.model.values import Model, Plan, TopologyPlan
 
@@ -171,14 +170,6 @@ def _as_measured(decisions: Mapping[str, Decision], measured: Predictions) -> di
     """
     found = dict(decisions)
     for t, d in decisions.items():
-        if d.promise is None or not (own := measured.by_topology[t]).total_tps:
-            continue
-        before, predicted = (own.now_tps or 0.0) / own.total_tps, own.new_tps / own.total_tps
-        if d.promise.metric == "us_per_tuple":
-            before, predicted = 1e6 / own.total_tps, d.promise.predicted / d.promise.before * 1e6 / own.total_tps
-        elif d.promise.metric == "load_ratio":
-            before = own_load_ratio(measured.now, t, d.promise.nodes)
-            predicted = own_load_ratio(measured.then, t, d.promise.nodes, measured.plans)
-        promise = replace(d.promise, before=before, predicted=predicted, throughput_tps=own.total_tps)
-        found[t] = replace(d, promise=promise)
+        if d.promise is not None and measured.by_topology[t].total_tps:
+            found[t] = replace(d, promise=measured.promised(t, d.promise))
     return found

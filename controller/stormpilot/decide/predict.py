@@ -8,17 +8,18 @@ both placements changes nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import msgspec
 
+from stormpilot.decide.effect import Promise
 from stormpilot.decide.expectation import Expectation, Traffic, expectations
 from stormpilot.model.compiled import NOWHERE, compile_model
 from stormpilot.model.cost import inter_node_tps, moves
 from stormpilot.model.flow.model import depends_on_placement, flow_model
 from stormpilot.model.flow.places_cpu import learned, proved_mhz
-from stormpilot.model.load import node_load_mhz, planned_load_mhz
+from stormpilot.model.load import node_load_mhz, own_load_ratio, planned_load_mhz
 from stormpilot.model.subset import isolated_by_id, plan_of
 from stormpilot.model.values import Model, Plan, TopologyPlan
 
@@ -119,6 +120,17 @@ class Predictions:
     def then_load_mhz(self) -> Mapping[str, float]:
         """CPU load by supervisor id, with all plans."""
         return planned_load_mhz(self.then, self.plans)
+
+    def promised(self, topology_id: str, promise: Promise) -> Promise:
+        """A promise, made on other measurements, by these load and traffic; the topology's traffic is above 0."""
+        own = self.by_topology[topology_id]
+        before, predicted = (own.now_tps or 0.0) / own.total_tps, own.new_tps / own.total_tps
+        if promise.metric == "us_per_tuple":
+            before, predicted = 1e6 / own.total_tps, promise.predicted / promise.before * 1e6 / own.total_tps
+        elif promise.metric == "load_ratio":
+            before = own_load_ratio(self.now, topology_id, promise.nodes)
+            predicted = own_load_ratio(self.then, topology_id, promise.nodes, self.plans)
+        return replace(promise, before=before, predicted=predicted, throughput_tps=own.total_tps)
 
 
 def predict_each(model: Model, plan: Plan, traffic: Traffic) -> Predictions:

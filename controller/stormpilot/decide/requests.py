@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from stormpilot.config import DecideSection
 from stormpilot.decide.admit import TopologyState, forbidden, on_its_way, workers_starting
 from stormpilot.decide.budget import moved_executors
+from stormpilot.decide.effect import Promise
 from stormpilot.decide.expectation import Traffic
-from stormpilot.decide.predict import predict
+from stormpilot.decide.predict import Predictions, predict_each
 from stormpilot.decide.reasons import Decision, Reason
 from stormpilot.messages.core import HistoryEntry
 from stormpilot.messages.settings import Hold, Request, Verb
@@ -204,8 +205,10 @@ def _publish(
     if problems:  # of a rollback, about CPU: it ran like this before, and start-up alone may use more than the limit
         note = f"over the CPU limit by what is measured now: {'; '.join(v.text for v in problems)}"
     plan = plan_of_entry(entry)
-    seen = predict(isolated(alone, t.id), plan, traffic)
+    predictions = predict_each(isolated(alone, t.id), plan, traffic)
+    seen = predictions.by_topology[t.id]
     moved = seen.moved
+    promise = None
     why = f" ({request.why})" if request.why else ""
     if entry.gives_up:
         reason, text = Reason.EVICTED, f"by {request.by}{why}: {entry.text}"
@@ -213,13 +216,15 @@ def _publish(
     elif request.verb == "approve":
         reason, text = Reason.APPROVED, f"by {request.by}{why}: {entry.text or entry.plan.reason}"
         result = f"published {plan_id}, {moved} executors move"
+        promise = _promise(entry, subject, predictions)
     else:
         reason, text = (
             Reason.ROLLBACK,
             f"to {plan_id}, {request.steps} back, by {request.by}{why}{f'; {note}' if note else ''}",
         )
         result = f"published what {plan_id} was, {moved} executors move"
-    decision = Decision(t.id, "publish", reason, text, moved_executors=moved, inter_node_tps=seen.inter_node_tps)
+    tps = seen.inter_node_tps
+    decision = Decision(t.id, "publish", reason, text, moved_executors=moved, inter_node_tps=tps, promise=promise)
     return RequestOutcome(
         done=True,
         result=result,
@@ -230,6 +235,18 @@ def _publish(
         drop_proposal=True,
         note=note,
     )
+
+
+def _promise(entry: HistoryEntry, subject: TopologyState, predictions: Predictions) -> Promise | None:
+    """The expected effect of a proposal that is approved: by the metric that it promised, on what is measured now.
+
+    None where it promised none, or what runs is not measured: then the move is not judged.
+    """
+    promise, seen = Promise.of(entry.effect), predictions.by_topology[subject.topology.id]
+    if promise is None or subject.not_ready is not None or seen.now_tps is None or seen.total_tps <= 0:
+        return None
+    unusable = promise.before <= 0 or (promise.metric == "load_ratio" and not promise.nodes)
+    return None if unusable else predictions.promised(subject.topology.id, promise)
 
 
 def _discard(request: Request, config: DecideSection, now_ms: int) -> RequestOutcome:

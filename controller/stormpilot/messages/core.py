@@ -296,13 +296,14 @@ class ModeSetting(Message, frozen=True, kw_only=True):
 class EffectPart(Part, frozen=True, kw_only=True):
     """Expected and measured gain of a move; see `MoveState` of `moves.py` for the numbers.
 
-    `verdict` is empty and `measured` null while it is not judged yet.
+    `verdict` is empty and `measured` null while it is not judged yet. `nodes` are those that a `load_ratio` is about.
     """
 
     metric: str
     before: float
     predicted: float
     noise_ratio: float
+    nodes: list[str] = msgspec.field(default_factory=list)
     measured: float | None = None
     verdict: str = ""
     text: str = ""

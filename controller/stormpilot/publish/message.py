@@ -91,4 +91,5 @@ def _effect(promise: Promise) -> EffectPart:
         before=promise.before,
         predicted=promise.predicted,
         noise_ratio=promise.noise_ratio,
+        nodes=list(promise.nodes),
     )

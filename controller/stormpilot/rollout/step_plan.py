@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import get_args
+from dataclasses import dataclass, replace
 
 import msgspec
 
 from stormpilot.decide.effect import Promise, published
 from stormpilot.messages.core import HistoryEntry, PlanMessage, Worker, plan_checksum
-from stormpilot.messages.moves import Metric, MoveState
+from stormpilot.messages.moves import MoveState
 from stormpilot.messages.rollouts import Rollout
 from stormpilot.messages.settings import AuditRecord
 from stormpilot.model.values import Model
@@ -107,8 +106,5 @@ def _moved(facts: Facts, workers: Sequence[Worker]) -> list[int]:
 
 
 def _promise(m: Rollout) -> Promise | None:
-    effect = m.entry.effect
-    if effect is None:
-        return None
-    metric: Metric = effect.metric if effect.metric in get_args(Metric) else "inter_node_share"  # type: ignore[assignment]
-    return Promise(metric, effect.before, effect.predicted, effect.noise_ratio, m.throughput_tps, m.nodes)
+    promise = Promise.of(m.entry.effect, m.throughput_tps)
+    return None if promise is None else replace(promise, nodes=m.nodes)

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import pytest
 
 from doubles.wanted import Slots, plan_in
-from doubles.world import World
+from doubles.world import HALF, NEAR, World
 from stormpilot import operate
 from stormpilot.control.situation import approved
+from stormpilot.decide.events import EventKind
 from stormpilot.decide.judge import Verdict
 from stormpilot.decide.reasons import Decision, Reason
-from stormpilot.messages.core import HistoryEntry, decode
+from stormpilot.messages.core import HistoryEntry, ModeSetting, decode, encode
 from stormpilot.operate import Operator
 
 HERE: Slots = {("a", 6700): (1, 4, 6), ("b", 6700): (2, 3, 5)}
@@ -96,6 +97,40 @@ def test_a_request_that_cannot_be_read_is_closed() -> None:
     w.tell(10)
     assert not pending(w, t)
     assert results(w) == ["refused: the request cannot be read"]
+
+
+def approved_plan_that_made_it_worse(mode: Literal["advise", "act"]) -> tuple[World, str, list[str]]:
+    """Traffic turns once the approved plan is applied; and what was decided then."""
+    w = World("a", "b")
+    w.traffic = {(1, 2): 100.0, (1, 3): 50.0, (2, 4): 100.0, (3, 4): 50.0}
+    t = w.submit(HALF)
+    w.configure(t, {"stormpilot.approval": True})
+    w.zookeeper.put(w.paths.mode("flights"), encode(ModeSetting(mode=mode)))
+    w.tell(40)
+    w.wanted = {t: NEAR}
+    w.tell(10)
+    assert w.plan(t) is None
+    w.traffic_when_applied = {(1, 2): 0.0, (1, 3): 150.0, (2, 4): 0.0, (3, 4): 150.0}
+    operate.approve(operator(w), "flights")
+    return w, t, w.tell(120)
+
+
+def test_an_approved_plan_that_made_it_worse_is_undone() -> None:
+    w, t, said = approved_plan_that_made_it_worse("act")
+    assert "ROLLBACK_EFFECT" in said
+    assert [e.reason for e in w.history(t)] == ["APPROVED", "ROLLBACK_EFFECT"]
+    effect = w.history(t)[0].effect
+    assert effect is not None
+    assert effect.verdict == "WORSE"
+    assert w.slots(t) == HALF
+
+
+def test_in_mode_advise_an_approved_plan_that_made_it_worse_is_left_to_the_operator() -> None:
+    w, t, said = approved_plan_that_made_it_worse("advise")
+    assert said[-1] == "BACK_OFF"
+    assert [e.kind for e in w.events] == [EventKind.MOVE_WORSE]
+    assert "worse than before; not undone in mode advise: `stormpilot rollback flights` does it" in w.decision(t).text
+    assert w.slots(t) == NEAR
 
 
 def test_a_request_for_a_plan_now_gets_the_decision_as_its_answer() -> None:

@@ -7,12 +7,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from doubles.models import NOW_MS, PAIRED, SPREAD, Slots, model, plan_message, status, subject, topology
+from doubles.models import HALF, NOW_MS, PAIRED, SPREAD, Slots, model, plan_message, status, subject, topology
 from stormpilot.config import DecideSection
 from stormpilot.decide.admit import TopologyState
+from stormpilot.decide.effect import Promise
 from stormpilot.decide.reasons import Reason
 from stormpilot.decide.requests import RequestOutcome, answer
-from stormpilot.messages.core import HistoryEntry, PlanMessage, Worker, plan_checksum
+from stormpilot.messages.core import EffectPart, HistoryEntry, PlanMessage, Worker, plan_checksum
 from stormpilot.messages.settings import Hold, Request, Verb
 from stormpilot.model.constraints import constrained
 from stormpilot.model.subset import subset
@@ -78,6 +79,47 @@ def test_advice_may_be_approved_where_the_mode_is_advise() -> None:
     found = answered(asked(), subject(mode="advise"))
     assert found.decision is not None
     assert found.decision.action == "publish"
+
+
+@pytest.mark.parametrize(
+    ("promised", "expected"),
+    [
+        (("inter_node_share", 0.9, 0.1, []), ("inter_node_share", 1.0, 0.2)),
+        (("us_per_tuple", 2000.0, 500.0, []), ("us_per_tuple", 1000.0, 250.0)),
+        (("load_ratio", 0.3, 0.2, ["b"]), ("load_ratio", 0.2, 0.1)),
+    ],
+)
+def test_approved_plan_is_judged_by_what_it_promised_on_what_is_measured_now(
+    promised: tuple[str, float, float, list[str]], expected: tuple[str, float, float]
+) -> None:
+    metric, before, predicted, nodes = promised
+    effect = EffectPart(metric=metric, before=before, predicted=predicted, noise_ratio=0.07, nodes=nodes)
+    found = answered(asked(entry=msgspec.structs.replace(made(HALF), effect=effect)))
+    assert found.decision is not None
+    assert found.decision.promise == Promise(*expected, 0.07, 1000.0, nodes)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("verb", "fields", "effect"),
+    [
+        ("approve", {}, None),
+        (
+            "approve",
+            {"not_ready": "12 s of 30 s"},
+            EffectPart(metric="us_per_tuple", before=2, predicted=1, noise_ratio=0),
+        ),
+        ("approve", {}, EffectPart(metric="us_per_tuple", before=0, predicted=1, noise_ratio=0)),
+        ("approve", {}, EffectPart(metric="load_ratio", before=1, predicted=0, noise_ratio=0)),
+        ("approve", {}, EffectPart(metric="later", before=1, predicted=0, noise_ratio=0)),
+        ("rollback", {}, EffectPart(metric="us_per_tuple", before=2, predicted=1, noise_ratio=0)),
+    ],
+)
+def test_what_promised_nothing_or_is_not_measured_is_not_judged(
+    verb: Verb, fields: dict[str, Any], effect: EffectPart | None
+) -> None:
+    found = answered(asked(verb, msgspec.structs.replace(made(), effect=effect)), subject(**fields))
+    assert found.decision is not None
+    assert found.decision.promise is None
 
 
 def test_rollback_holds_the_topology() -> None:
