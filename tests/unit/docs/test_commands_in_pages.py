@@ -72,3 +72,13 @@ def test_sed_of_the_install_page_changes_the_servers_of_the_example() -> None:
     before, after = example.read_text("utf-8").splitlines(), done.stdout.splitlines()
     changed = [(b, a) for b, a in zip(before, after, strict=True) if a != b]
     assert changed == [("  hosts: 127.0.0.1:2181", "  hosts: zookeeper:2181")]
+
+
+@pytest.mark.parametrize("value", ["io.stormpilot.PilotScheduler", '"io.stormpilot.PilotScheduler"  '])
+def test_sed_of_the_uninstall_page_removes_the_line_however_it_is_written(value: str) -> None:
+    page = (REPOSITORY / "docs" / "guide" / "uninstall.md").read_text("utf-8")
+    (line,) = re.findall(r"^sed -i .*/storm\.yaml\"$", page, re.MULTILINE)
+    _, _, extended, script, _ = shlex.split(line)
+    before = f"storm.zookeeper.port: 2181\nstorm.scheduler: {value}\nstormpilot.fallback.scheduler: x\n"
+    done = subprocess.run(["sed", extended, script], input=before, capture_output=True, text=True, check=True)
+    assert done.stdout == "storm.zookeeper.port: 2181\nstormpilot.fallback.scheduler: x\n"
