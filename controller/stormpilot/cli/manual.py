@@ -34,6 +34,12 @@ TAIL = """\
 .TP
 .B STORMPILOT_ZOOKEEPER
 ZooKeeper servers, host:port,host:port, where \\fB\\-\\-zookeeper\\fR is not given.
+.TP
+.B STORMPILOT_NIMBUS_JAAS
+JAAS file of the login to Nimbus, where \\fB\\-\\-nimbus\\-jaas\\fR is not given.
+.TP
+.B NUMBA_CACHE_DIR
+Folder where compiled planners are kept, instead of beside their sources.
 .SH EXIT STATUS
 .TP
 .B 0

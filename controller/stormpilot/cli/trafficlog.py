@@ -30,20 +30,24 @@ PublishOption = Annotated[
     bool | None,
     typer.Option(
         "--publish/--no-publish",
-        help="Write the result to ZooKeeper, for the controllers. [default: with --zookeeper]",
+        help="Write the result to ZooKeeper, for the controllers. [default: where --zookeeper is typed]",
     ),
 ]
 
 
 @dataclass(frozen=True)
 class TrafficLog(Live):
-    """A traffic log, the part of it that is asked for, and the Spark that reads it."""
+    """A traffic log, the part of it that is asked for, and the Spark that reads it.
+
+    `servers_typed`: `--zookeeper` is on the command line, and not in the environment alone.
+    """
 
     topologies: tuple[str, ...]
     log: str | None
     until: str | None
     master: str | None
     conf: tuple[str, ...]
+    servers_typed: bool
 
     @property
     def used(self) -> Config:
@@ -90,7 +94,7 @@ class TrafficLog(Live):
 
     def publishes(self, publish: bool | None) -> bool:
         """Whether the result goes to ZooKeeper."""
-        return self.where.named if publish is None else publish
+        return self.servers_typed if publish is None else publish
 
     def publish(self, write: Callable[[ZooKeeper, Paths], list[str]]) -> None:
         """Write the result to ZooKeeper; `write` returns the names of the topologies."""
@@ -108,6 +112,7 @@ def tell_skipped(skipped: Sequence[Skipped], *, strict: bool = False) -> None:
 
 
 def _traffic_log(
+    context: typer.Context,
     topology: Annotated[list[str] | None, typer.Argument(help="Only these topologies (names). [default: all]")] = None,
     log: Annotated[
         str | None,
@@ -134,7 +139,9 @@ def _traffic_log(
 ) -> TrafficLog:
     where = place(zookeeper, root, config)
     topologies, settings = tuple(topology or ()), tuple(conf or ())
-    return TrafficLog(where, format, config, topologies, log, until, master, settings)
+    source = context.get_parameter_source("zookeeper")
+    typed = source is not None and source.name == "COMMANDLINE"
+    return TrafficLog(where, format, config, topologies, log, until, master, settings, typed)
 
 
 def traffic_log_command(body: Callable[Concatenate[TrafficLog, Own], None]) -> Callable[..., None]:

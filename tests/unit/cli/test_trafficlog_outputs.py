@@ -50,3 +50,11 @@ def test_folder_that_is_missing_is_made(tmp_path: Path) -> None:
 def test_report_is_not_written_over_by_its_own_figures() -> None:
     with pytest.raises(UsageError, match=r"--output report\.json: expected the name of a page"):
         run("report", "-o", "report.json")
+
+
+def test_servers_in_the_environment_alone_do_not_ask_for_publishing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STORMPILOT_ZOOKEEPER", "127.0.0.1:1")
+    with pytest.raises(AssertionError, match="Spark was started"):
+        run("replay", "--planner", "online")
+    with pytest.raises(UsageError, match="--publish is for recommendations"):
+        run("replay", "--planner", "online", "--zookeeper", "127.0.0.1:1")
