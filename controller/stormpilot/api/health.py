@@ -25,10 +25,15 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
     part: Literal["starting", "standby", "leading", "stopping"]
 
 
+def fresh_for_s(config: Config) -> float:
+    """The age at which the last cycle of a leader is too old."""
+    return stuck_after_s(config.cycle.period_s) + GROUPS * config.planner.budget_s
+
+
 def alive(board: ProcessStatus, config: Config) -> Health:
     """Whether the thread that runs the cycles has been seen lately; a standby waits without a sign of life."""
     silent_s = board.clock_s() - board.beat_s
-    limit_s = stuck_after_s(config.cycle.period_s) + GROUPS * config.planner.budget_s + CALLS_S
+    limit_s = fresh_for_s(config) + CALLS_S
     if board.part == "leading" and silent_s > limit_s:
         return _health(board, False, f"the cycle has hung for {silent_s:.0f} s (expected at most {limit_s:.0f} s)")
     return _health(board, True, "alive")
@@ -39,19 +44,19 @@ def ready(board: ProcessStatus, config: Config, leaders_age_s: float | None) -> 
 
     `leaders_age_s` is how old the state that the leader wrote is; None where there is none.
     """
-    limit_s = stuck_after_s(config.cycle.period_s)
+    limit_s = fresh_for_s(config)
     if not board.zookeeper_connected():
         return _health(board, False, "ZooKeeper is not connected")
     if board.part == "leading":
         if board.cycle_s is None:
             return _health(board, False, "leading, and the first cycle is not over yet")
         age_s = board.clock_s() - board.cycle_s
-        fresh = age_s <= limit_s + GROUPS * config.planner.budget_s
+        fresh = age_s <= limit_s
         return _health(board, fresh, f"leading; the last cycle was {age_s:.0f} s ago")
     if board.part == "standby":
         if leaders_age_s is None:
             return _health(board, False, f"standby for {board.leader}, which has written nothing yet")
-        fresh = leaders_age_s <= limit_s + GROUPS * config.planner.budget_s
+        fresh = leaders_age_s <= limit_s
         return _health(board, fresh, f"standby for {board.leader}, whose last cycle was {leaders_age_s:.0f} s ago")
     return _health(board, False, board.part)
 

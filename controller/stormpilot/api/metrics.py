@@ -46,6 +46,8 @@ class Metrics:
 
     Parameters
     ----------
+    limit_s
+        How old the last cycle of a leader may be.
     notifications
         Events by outcome (sent, failed, dropped), cumulative, and how many wait: of the notifier.
     """
@@ -54,6 +56,7 @@ class Metrics:
         self,
         board: ProcessStatus,
         *,
+        limit_s: Callable[[], float],
         notifications: Callable[[], tuple[Mapping[str, int], int]] = lambda: ({}, 0),
         now_ms: Callable[[], int] = clock.now_ms,
     ):
@@ -80,7 +83,7 @@ class Metrics:
             elif row.kind == "trigger":
                 self.decisions.labels("publish", row.code)
                 self.decisions.labels("advise", row.code)
-        r.register(_OnScrape(board, notifications, now_ms))
+        r.register(_OnScrape(board, limit_s, notifications, now_ms))
         ProcessCollector(registry=r)
 
     def cycle_done(self, looked: CompletedCycle) -> None:
@@ -159,10 +162,12 @@ class _OnScrape(Collector):
     def __init__(
         self,
         board: ProcessStatus,
+        limit_s: Callable[[], float],
         notifications: Callable[[], tuple[Mapping[str, int], int]],
         now_ms: Callable[[], int],
     ):
         self._board = board
+        self._limit_s = limit_s
         self._notifications = notifications
         self._now_ms = now_ms
 
@@ -190,6 +195,8 @@ class _OnScrape(Collector):
         if since_s is not None:
             text = "Since the last cycle ended; before the first one, since this process leads."
             yield _one("last_cycle_age_seconds", text, b.clock_s() - since_s)
+        text = "How old the last cycle may be: by cycle.period_s and planner.budget_s."
+        yield _one("last_cycle_limit_seconds", text, self._limit_s())
         yield _one("zookeeper_connected", "1 while the session stands and is connected.", b.zookeeper_connected())
         yield _total("zookeeper_sessions_lost", "Sessions that ended.", [], {(): b.sessions_lost()})
         outcomes, waiting = self._notifications()

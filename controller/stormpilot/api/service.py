@@ -96,6 +96,7 @@ class Service:
 
     def _serve(self) -> None:
         from stormpilot.api.app import create_app
+        from stormpilot.api.health import fresh_for_s
         from stormpilot.api.metrics import Metrics
         from stormpilot.api.server import Server
         from stormpilot.api.source import Source
@@ -104,7 +105,11 @@ class Service:
         self._zookeeper = ZooKeeper(
             section.hosts, login=zookeeper_login(section), session_timeout_s=section.session_timeout_s
         )
-        metrics = Metrics(self.board, notifications=lambda: self._webhook.counts() if self._webhook else ({}, 0))
+        metrics = Metrics(
+            self.board,
+            limit_s=lambda: fresh_for_s(self._config),
+            notifications=lambda: self._webhook.counts() if self._webhook else ({}, 0),
+        )
         source = Source(self._config, self.board, self._zookeeper, self._reload)
         self._metrics, self._source = metrics, source
         self._server = Server(self._config.api, lambda: create_app(source, metrics))

@@ -61,7 +61,7 @@ class Api:
         self.paths = Paths()
         self.clock_s = 0.0
         self.board = ProcessStatus(NAME, lambda: self.zookeeper.up, lambda: 2, lambda: self.clock_s)
-        self.metrics = Metrics(self.board, now_ms=lambda: NOW_MS)
+        self.metrics = Metrics(self.board, limit_s=lambda: 130, now_ms=lambda: NOW_MS)
         self.reloads = 0
         self.source = Source(self.config, self.board, self.zookeeper, self._reload, lambda: NOW_MS)
         self.app: Litestar = create_app(self.source, self.metrics)

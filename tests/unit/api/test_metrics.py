@@ -14,7 +14,9 @@ from doubles.models import plan_message
 from doubles.rolling import begun
 from doubles.snapshots import T0_MS, cluster, everywhere, topology
 from stormpilot.api.board import CompletedCycle, ProcessStatus
+from stormpilot.api.health import fresh_for_s
 from stormpilot.api.metrics import Metrics
+from stormpilot.config import Config, parse
 from stormpilot.decide.events import Event, EventKind
 from stormpilot.decide.reasons import Decision, Reason
 from stormpilot.decide.report import CycleReport
@@ -80,7 +82,13 @@ class Scraped:
 
     def __init__(self, now_ms: int = T0_MS + 9000):
         self.board = ProcessStatus("n1:7", lambda: True, lambda: 2)
-        self.metrics = Metrics(self.board, notifications=lambda: ({"sent": 4}, 1), now_ms=lambda: now_ms)
+        self.config = Config()
+        self.metrics = Metrics(
+            self.board,
+            limit_s=lambda: fresh_for_s(self.config),
+            notifications=lambda: ({"sent": 4}, 1),
+            now_ms=lambda: now_ms,
+        )
 
     def cycle(self, seen: CompletedCycle) -> None:
         self.board.cycle_done(seen)
@@ -221,6 +229,12 @@ def test_a_first_cycle_that_hangs_grows_old_from_the_moment_of_leading() -> None
     assert scraped.value("last_cycle_age_seconds") == 500
     scraped.cycle(looked(HOLD))
     assert scraped.value("last_cycle_age_seconds") == 0
+
+
+def test_how_old_the_last_cycle_may_be_follows_the_configuration(scraped: Scraped) -> None:
+    assert scraped.value("last_cycle_limit_seconds") == 3 * 30 + 4 * 10
+    scraped.config = parse("cycle: {period_s: 600}\nplanner: {budget_s: 60}\n", "controller.yaml")
+    assert scraped.value("last_cycle_limit_seconds") == 3 * 600 + 4 * 60
 
 
 def test_answer_of_the_plug_in_is_counted_when_it_changes(scraped: Scraped) -> None:
