@@ -18,7 +18,7 @@ Entries = Mapping[str, HistoryEntry]
 
 
 class Room(NamedTuple):
-    """What a plan is held against, as `unfit` takes it."""
+    """Surroundings of a plan that `unfit` checks it against."""
 
     part: Model
     holders: Mapping[tuple[str, int], str]
@@ -51,7 +51,7 @@ class Partners:
         return state.approval or state.mode != "act"
 
     def room(self, topology_id: str, together: Entries, situation: Situation) -> Room:
-        """What the plan of one of these topologies is held against where all of them are applied."""
+        """Surroundings of the plan of one of these topologies where all of them are applied."""
         others = {t: e for t, e in together.items() if t != topology_id}
         placement = as_placement(topology_id, together[topology_id].plan.workers)
         holders = situation.slot_holders(placement, together)

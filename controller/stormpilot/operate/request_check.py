@@ -69,7 +69,7 @@ def check(operator: Operator, verb: Verb, snapshot: TopologySnapshot, entry: His
 def _problems(
     entry: HistoryEntry, subject: TopologyState, model: Model, others: Mapping[str, HistoryEntry]
 ) -> list[Violation]:
-    """What `unfit` finds where the plans of others are applied with it."""
+    """Problems that `unfit` finds where the plans of others are applied with it."""
     together = {subject.topology.id, *others}
     holders = {(a.supervisor, a.port): t.name for t in model.topologies if t.id not in together for a in t.assignment}
     return unfit(entry, subject, subset(model, together), holders, list(others.values()))
