@@ -121,6 +121,10 @@ def test_login_is_read_from_its_file(tmp_path: Path) -> None:
     assert zookeeper_login(Config().zookeeper) == Login()
     section = parse("zookeeper: {auth_file: login}", "c.yaml", tmp_path).zookeeper
     assert zookeeper_login(section) == Login("storm:secret")
+    own = parse("zookeeper: {auth_file: login, nimbus_acl: 'digest:storm:h='}", "c.yaml", tmp_path).zookeeper
+    assert zookeeper_login(own) == Login("storm:secret", readers=(("digest", "storm:h="),))
+    with pytest.raises(UsageError, match="nimbus_acl without auth_file or jaas_file"):
+        parse("zookeeper: {nimbus_acl: 'digest:storm:h='}", "c.yaml", tmp_path)
     for wrong in ("storm", "", "a:b c\n", ":x"):
         (tmp_path / "login").write_text(wrong)
         with pytest.raises(UsageError, match="expected one line user:password"):

@@ -101,7 +101,8 @@ def zookeeper_login(section: ZooKeeperSection) -> Login:
     if ca is not None:
         tls = Tls(ca, section.cert_file, section.key_file, verify_hostname=section.verify_hostname)
         tls_context(tls, "zookeeper.ca_file, .cert_file, .key_file")
-    return Login(_digest(section), sasl, tls)
+    scheme, _, who = (section.nimbus_acl or "").partition(":")
+    return Login(_digest(section), sasl, tls, ((scheme, who),) if who else ())
 
 
 def _digest(section: ZooKeeperSection) -> str | None:

@@ -47,6 +47,14 @@ class ZooKeeperSection(Section, frozen=True, kw_only=True):
             "daemons have it; Kerberos is refused"
         ),
     ] = None
+    nimbus_acl: Annotated[
+        Annotated[str, Meta(pattern=r"^(digest|sasl):\S+$")] | None,
+        Meta(
+            extra=ADVANCED,
+            description="where auth_file or jaas_file is a login of the controller's own: the login of Storm's daemons "
+            "as an access list names it (digest:user:hash, sasl:user); they may read and remove what is written here",
+        ),
+    ] = None
     ca_file: Annotated[
         str | None,
         Meta(description="PEM certificates that ZooKeeper's is signed by; set: connect by TLS"),
@@ -64,6 +72,8 @@ class ZooKeeperSection(Section, frozen=True, kw_only=True):
             raise ValueError("cert_file and key_file go together")
         if self.cert_file is not None and self.ca_file is None:
             raise ValueError("cert_file without ca_file: TLS is used where ca_file is set")
+        if self.nimbus_acl is not None and self.auth_file is None and self.jaas_file is None:
+            raise ValueError("nimbus_acl without auth_file or jaas_file: without a login everybody may write")
 
 
 class CycleSection(Section, frozen=True, kw_only=True):

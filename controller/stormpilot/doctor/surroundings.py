@@ -37,7 +37,8 @@ SAME_LOGIN = (
 )
 KERBEROS = (
     "that is a Kerberos principal, and stormpilot has no Kerberos: give it a login of its own (digest, SASL digest), "
-    "and say it to the plug-in: stormpilot.zookeeper.controller.acl (docs/reference/storm-yaml.md)"
+    "and say it to the plug-in: stormpilot.zookeeper.controller.acl, and here: zookeeper.nimbus_acl "
+    "(docs/reference/api.md)"
 )
 
 

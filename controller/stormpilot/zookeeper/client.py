@@ -137,7 +137,7 @@ class ZooKeeper:
     hosts
         `host:port,host:port`.
     login
-        As whom; znodes that we create belong to that user alone, to everybody without one.
+        As whom; znodes that we create are for that user and its `readers`, without one for everybody.
     call_timeout_s
         How long a single call may take before it is `UnreachableError`.
     on_change
@@ -168,7 +168,9 @@ class ZooKeeper:
                 timeout=session_timeout_s,
                 logger=_silent,
                 connection_retry=KazooRetry(max_tries=-1, delay=0.1, max_delay=2.0),
-                default_acl=CREATOR_ALL_ACL if login.ids else None,
+                default_acl=[*CREATOR_ALL_ACL, *(make_acl(*r, read=True, delete=True) for r in login.readers)]
+                if login.ids
+                else None,
                 **login.of_kazoo(),
             )
         except (ValueError, KazooException) as e:

@@ -35,12 +35,14 @@ class Tls:
 class Login:
     """As whom to connect; `Login()` is nobody, in plain text.
 
-    `digest` is `user:password` of the scheme `digest`, `sasl` a login by SASL's DIGEST-MD5.
+    `digest` is `user:password` of the scheme `digest`, `sasl` a login by SASL's DIGEST-MD5. `readers` (scheme, id) may
+    read and remove what we create.
     """
 
     digest: str | None = None
     sasl: SaslLogin | None = None
     tls: Tls | None = None
+    readers: tuple[tuple[str, str], ...] = ()
 
     @property
     def ids(self) -> list[tuple[str, str]]:

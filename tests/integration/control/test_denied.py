@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 from kazoo.client import KazooClient
-from kazoo.security import OPEN_ACL_UNSAFE, READ_ACL_UNSAFE, make_digest_acl
+from kazoo.exceptions import NoAuthError
+from kazoo.security import OPEN_ACL_UNSAFE, READ_ACL_UNSAFE, make_acl, make_digest_acl
 
 from doubles.shim import ShimDouble, until
 from doubles.snapshots import cluster, topology
@@ -15,6 +16,8 @@ from stormpilot.config import Config
 from stormpilot.local.zookeeper import LocalZooKeeper
 from stormpilot.messages.controller_state import ControllerState
 from stormpilot.messages.core import ClusterSnapshot
+from stormpilot.zookeeper.client import Put, ZooKeeper
+from stormpilot.zookeeper.login import Login
 from stormpilot.zookeeper.paths import Paths
 
 from .conftest import SPREAD, Controller, message
@@ -75,3 +78,31 @@ def test_a_denied_write_is_a_sentence_in_each_cycle_and_over_when_it_is_allowed(
     before: ControllerState = message(shim, paths.controller, ControllerState)
     allow(shared_zookeeper.hosts, paths.controller, True)
     until(lambda: message(shim, paths.controller, ControllerState).cycles > before.cycles, "it to write again")
+
+
+def test_with_a_login_of_the_controllers_own_storms_daemons_read_what_it_publishes(
+    shared_zookeeper: LocalZooKeeper,
+) -> None:
+    storm, pilot = (make_digest_acl(user, "p", all=True) for user in ("storm", "pilot"))
+    nimbus, anybody = (KazooClient(hosts=shared_zookeeper.hosts, auth_data=a) for a in ([("digest", "storm:p")], []))
+    mine = ZooKeeper(shared_zookeeper.hosts, login=Login("pilot:p", readers=(tuple(storm.id),)))
+    try:
+        nimbus.start(timeout=60)
+        anybody.start(timeout=60)
+        mine.start()
+        mine.require_connected(60)
+        nimbus.create("/own")
+        nimbus.create("/own/plans", acl=[make_acl(*storm.id, read=True, delete=True), pilot])
+        mine.commit([Put("/own/plans/t", b"plan", None)])
+        assert nimbus.get("/own/plans/t")[0] == b"plan"
+        for other in (nimbus, anybody):
+            with pytest.raises(NoAuthError):
+                other.set("/own/plans/t", b"another")
+        with pytest.raises(NoAuthError):
+            anybody.get("/own/plans/t")
+        nimbus.delete("/own/plans/t")
+    finally:
+        mine.stop()
+        for client in (nimbus, anybody):
+            client.stop()
+            client.close()
