@@ -159,7 +159,7 @@ def _placement(
     if found.traffic == "flow":
         say("traffic and CPU are what shuffles will make of them under this placement (planner.traffic: flow)")
     if fill_ratio < 1:
-        say(f"voluntary plans fill a node to {fill_ratio:.0%} of B(n) at most (decide.fill_ratio)")
+        say(f"plans for a gain fill a node to {fill_ratio:.0%} of B(n) at most (decide.fill_ratio)")
     for n in found.over_limit:
         say(f"{n.host} is over its limit: {n.load_mhz:,.0f} MHz, {n.ratio:.0%} of B(n), {n.limit_mhz:,.0f} MHz")
     _executors(found.executors, everything, now)

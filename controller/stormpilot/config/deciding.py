@@ -12,7 +12,7 @@ from stormpilot.config.section import ADVANCED, Mode, Ratio, Seconds, SecondsOrZ
 
 
 class BlackoutWindow(Section, frozen=True, kw_only=True, rename={"from_": "from"}):
-    """A time of the week without voluntary moves."""
+    """A time of the week in which nothing that runs is moved."""
 
     days: Annotated[
         list[Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]],
@@ -52,7 +52,11 @@ class DecideSection(Section, frozen=True, kw_only=True):
         Meta(description="modes that owners may set in their topology's configuration (stormpilot.mode)"),
     ] = ("off", "advise")
     approve: Annotated[
-        list[str], Meta(description="shell patterns of topology names: their plans wait for `stormpilot approve`")
+        list[str],
+        Meta(
+            description="shell patterns of topology names: every plan that moves their running executors waits for "
+            "`stormpilot approve`, also relief and drains; first plans, repairs and rollbacks do not wait"
+        ),
     ] = field(default_factory=list)
     approval_max_age_s: Annotated[
         Seconds, Meta(description="an older proposed plan cannot be approved; it is planned again")
@@ -101,7 +105,8 @@ class DecideSection(Section, frozen=True, kw_only=True):
         Meta(
             gt=0,
             le=1,
-            description="part of B(n) that voluntary plans may fill; overload relief and repairs use all of it",
+            description="part of B(n) that plans for GAIN and NEW_SUPERVISOR may fill; all other plans use all of "
+            "B(n) where they need it",
         ),
     ] = 0.9
     overload_s: Annotated[
@@ -121,7 +126,11 @@ class DecideSection(Section, frozen=True, kw_only=True):
         ),
     ] = 2
     cool_down_s: Annotated[
-        SecondsOrZero, Meta(description="cool-down: time after a plan in which a topology gets no voluntary plan")
+        SecondsOrZero,
+        Meta(
+            description="cool-down: time after a plan in which a topology gets no plan for GAIN, OVERLOAD or "
+            "NEW_SUPERVISOR"
+        ),
     ] = 180.0
     repair_cool_down_s: Annotated[
         SecondsOrZero | None,
@@ -141,7 +150,9 @@ class DecideSection(Section, frozen=True, kw_only=True):
     move_strategy: Annotated[
         MoveStrategyName,
         Meta(
-            description="how plans are carried out: auto (rolling moves where possible), restart or rolling (always so)"
+            description="how plans are carried out. auto: by rolling moves where possible; restart: always by "
+            "restarts; rolling: a plan for GAIN, NEW_SUPERVISOR, REBALANCED or OTD never restarts a worker, other "
+            "plans may"
         ),
     ] = "auto"
     rejected_retry_s: Annotated[
@@ -155,7 +166,10 @@ class DecideSection(Section, frozen=True, kw_only=True):
     ] = 600.0
     blackouts: Annotated[
         list[BlackoutWindow],
-        Meta(description="times of the week without voluntary moves: days, from, to, timezone"),
+        Meta(
+            description="times of the week (days, from, to, timezone) in which everything that moves running executors "
+            "waits, except `approve` and `rollback`"
+        ),
     ] = field(default_factory=list)
 
 
@@ -197,7 +211,7 @@ Limit = Annotated[int, Meta(ge=0, le=10_000_000)]
 
 
 class BudgetSection(Section, frozen=True, kw_only=True):
-    """The move budget within an hour. First plans and repairs are never held back, but count."""
+    """The move budget within an hour: GAIN, OVERLOAD, NEW_SUPERVISOR, REBALANCED and OTD keep to it, all count."""
 
     topology_executors_per_hour: Annotated[
         Limit | None, Meta(description="executors of one topology that may move; none: any number")

@@ -102,17 +102,18 @@ class LoadSection(Section, frozen=True, kw_only=True):
     capacity: Annotated[
         CapacitySource,
         Meta(
-            description="cores and memory of a supervisor: auto (declared; measured where it only has Storm's defaults "
-            "and Storm's own scheduler is not the ResourceAwareScheduler), declared, or measured; memory of executors "
-            "that nobody declared is measured unless this is declared"
+            description="cores and memory of a supervisor. declared: those of its storm.yaml; measured: those that "
+            "its tasks report; auto: measured where its storm.yaml has Storm's defaults, else declared. With the "
+            "ResourceAwareScheduler as the fallback, auto is declared. The memory of executors that nobody declared is "
+            "measured too, unless this is declared"
         ),
     ] = "auto"
     cpu: Annotated[
         CpuPolicy,
         Meta(
-            description="CPU of an executor: measured; declared; larger (measured within B(n), and declared, as a "
-            "reservation, within what its supervisor declares); auto is larger where Storm's own scheduler is the "
-            "ResourceAwareScheduler, else measured"
+            description="CPU that counts for an executor. measured: what it uses, within B(n); declared: what its "
+            "owner declared; larger: both, what it uses within B(n), and what is declared within what the supervisor "
+            "declares; auto: larger with the ResourceAwareScheduler as the fallback, else measured"
         ),
     ] = "auto"
 

@@ -1,6 +1,6 @@
 """Move budget: executors and workers per hour, of one topology and of the cluster.
 
-Only voluntary plans are held. First plans, repairs and rollbacks are not held, but they count.
+Only voluntary plans are held. First plans, repairs, drains and rollbacks are not held, but they count.
 """
 
 from __future__ import annotations

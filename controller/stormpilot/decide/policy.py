@@ -3,8 +3,8 @@
     stormpilot mode X NAME > stormpilot mode X --all > decide.modes[NAME] > the owner > decide.mode
 
 Owners speak through their topology's own configuration: `stormpilot.mode` (off, advise, act; one that
-`decide.owner_modes` lists), `stormpilot.approval` (true: every move waits for an operator), `stormpilot.priority`
-(an int as `topology.priority`: 0 is the most important).
+`decide.owner_modes` lists), `stormpilot.approval` (true: what moves running executors waits for an operator),
+`stormpilot.priority` (an int as `topology.priority`: 0 is the most important).
 """
 
 from __future__ import annotations

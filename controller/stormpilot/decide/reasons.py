@@ -197,9 +197,10 @@ class Reason(enum.StrEnum):
     HIGHER_PRIORITY_WAITS = _gate(
         "HIGHER_PRIORITY_WAITS",
         "no topology that comes before it waits for room",
-        "under the ResourceAwareScheduler: a topology that comes before it by users' guarantees and priorities waits "
-        "for room; it runs nowhere, and that scheduler serves both in their order, or (`decide.evict`) runs without a "
-        "plan, and that scheduler may stop it for the other one",
+        "under the ResourceAwareScheduler: another topology comes before it by users' guarantees and priorities, and "
+        "waits for room. A topology that runs nowhere gets no plan then, because that scheduler serves both in their "
+        "order; nor does one that runs without a plan (`decide.evict`), because that scheduler may stop it for the "
+        "other one",
         only_leader_knows=True,
     )
     BLACKOUT = _gate(
@@ -299,7 +300,7 @@ class Reason(enum.StrEnum):
     )
     HEADROOM = _gate(
         "HEADROOM",
-        "voluntary plans leave nodes their headroom",
+        "a plan for GAIN or NEW_SUPERVISOR leaves nodes their headroom",
         "the plan fills a node above `decide.fill_ratio`, or brings executors back to a node that they overloaded",
     )
     MOVE_BUDGET = _gate("MOVE_BUDGET", "the move budget suffices", "the limits of `budget` per hour are reached")

@@ -38,9 +38,7 @@ def mode(operator: Operator, mode: ModeWord, topology: AnyTopology = None) -> Ch
     check_mode(mode)
     name = operator.topology_name(topology)
     if name is None and mode == "off":
-        raise RefusedError(
-            "off hands a topology back to Storm's own scheduler, one by name at a time; pause holds everything as it is"
-        )
+        raise RefusedError("off is for one topology at a time, by its name; pause holds everything as it is")
     setting = None
     if mode != "default":
         setting = ModeSetting(mode=mode, since_ms=operator.now_ms, by=operator.who, why=operator.why)
