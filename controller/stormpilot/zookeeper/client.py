@@ -161,6 +161,7 @@ class ZooKeeper:
         self._restarting = threading.Lock()
         self._sessions_lost = 0
         self._refused = False
+        readers = [make_acl(*r, read=True, delete=True) for r in login.readers]
         try:
             self.client = KazooClient(
                 hosts=hosts,
@@ -168,9 +169,7 @@ class ZooKeeper:
                 timeout=session_timeout_s,
                 logger=_silent,
                 connection_retry=KazooRetry(max_tries=-1, delay=0.1, max_delay=2.0),
-                default_acl=[*CREATOR_ALL_ACL, *(make_acl(*r, read=True, delete=True) for r in login.readers)]
-                if login.ids
-                else None,
+                default_acl=[*CREATOR_ALL_ACL, *readers] if login.ids else None,
                 **login.of_kazoo(),
             )
         except (ValueError, KazooException) as e:
