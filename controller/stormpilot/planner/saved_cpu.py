@@ -24,13 +24,17 @@ from stormpilot.planner.flow.planning import PREFIX, with_predicted
 from stormpilot.planner.placement.problem import LeftS
 
 TRIES = 8
+"""Plans that are made at most; each of them may take half of the time that is left."""
 TIGHT_RATIO, KEPT_PART = 0.95, 0.3
 """From so much of all CPU that may be filled, a part of the time is kept for another plan."""
 PlanOne = Callable[[Model, LeftS], "Plan | Infeasible"]
 
 
 def with_saved_cpu(model: Model, plan_one: PlanOne, left_s: LeftS) -> Plan | Infeasible:
-    """Plan with `plan_one`; where that finds no place, with the CPU that places save, as far as that was learned."""
+    """Plan with `plan_one`; where that finds no place, with the CPU that places save, as far as that was learned.
+
+    `left_s`: seconds that are left. The answer of the first attempt stands where no other plan is found.
+    """
     if not learned(model):
         return plan_one(model, left_s)
     compiled = compile_model(model)
@@ -87,4 +91,5 @@ def _judged(model: Model, compiled: Compiled, plan: Plan) -> Plan:
     if any(name.startswith(PREFIX) for name in plan.metrics):
         plan = with_predicted(plan, flow_model(model))
     note = f"it relies on {saved.sum():.0f} MHz less CPU than is measured now, which its places save"
+    note += ": what is said of bounds holds within that"
     return msgspec.structs.replace(plan, metrics=plan.metrics | evaluate(model, plan), notes=[*plan.notes, note])

@@ -112,9 +112,9 @@ def test_storms_own_jaas_file_that_only_its_daemons_may_read_leaves_a_topology_i
 
     monkeypatch.setattr(Path, "is_file", refuse)
     monkeypatch.setattr(Path, "read_text", refuse)
-    assert login_of_worker({**DIGEST, JAAS: "/root/jaas"}) == Login("a:b")
-    with pytest.raises(ValueError, match=r"/root/jaas \(java\.security.*cannot read it: Permission denied"):
-        login_of_worker({JAAS: "/root/jaas"})
+    assert login_of_worker({**DIGEST, JAAS: "/closed/jaas"}) == Login("a:b")
+    with pytest.raises(ValueError, match=r"/closed/jaas \(java\.security.*cannot read it: Permission denied"):
+        login_of_worker({JAAS: "/closed/jaas"})
 
 
 @pytest.mark.parametrize("component_class", [LoadCollector, Keeps])
