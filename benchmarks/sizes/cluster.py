@@ -1,6 +1,6 @@
-"""A line of measured tasks on isolated nodes: sized, carried out by `apply-size`, and fed around its prediction.
+"""Dataflows of measured tasks on isolated nodes: sized, carried out by `apply-size`, and fed around their prediction.
 
-One cluster carries all pairs of an allocation and a mapping, one after the other. What was measured is kept after each.
+One cluster carries all cases, one after the other. What was measured is kept after each.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import os
 import subprocess
 import sys
 import time
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -22,10 +22,11 @@ from streamparse.dsl.topology import Topology, TopologyType
 
 from benchmarks.flow.jobs import until
 from benchmarks.profile import service
-from benchmarks.sizes.dags import SOURCE, linear_of
+from benchmarks.sizes.cases import NODES, Case
+from benchmarks.sizes.dags import SOURCE
 from micro_tasks.blob_download import BlobDownload
 from micro_tasks.file_write import BatchFileWrite
-from micro_tasks.parse_xml import ParseXml
+from micro_tasks.parse_xml import IN_TURN, ParseXml, ParseXmlInTurn
 from micro_tasks.pi import Pi
 from micro_tasks.table_query import TableQuery
 from stormpilot.errors import UnreachableError
@@ -36,10 +37,8 @@ from stormpilot.messages.load import LoadReport
 from stormpilot.nimbus import Nimbus
 from stormpilot.observe.reader import Reader
 from stormpilot.operate.placing import await_snapshot
-from stormpilot.sizing.allocation import Method, allocate
-from stormpilot.sizing.performance import Performance
 from stormpilot.sizing.prediction import Threads, predict
-from stormpilot.sizing.problem import Problem, Slot, Static, VmSize
+from stormpilot.sizing.problem import Problem
 from stormpilot.sizing.profiling import RateGrid, RunTrial, Trial, search
 from stormpilot.sizing.profiling import Rules as SearchRules
 from stormpilot.submit.assembly import assemble
@@ -52,7 +51,6 @@ from stormpilot.zookeeper.client import ZooKeeper, connect
 from stormpilot.zookeeper.paths import Paths
 
 CLUSTER = "bench-sizes"
-NAME = "linear"
 CLASSES: Mapping[str, type[Bolt]] = {
     "xml": ParseXml,
     "pi": Pi,
@@ -60,48 +58,27 @@ CLASSES: Mapping[str, type[Bolt]] = {
     "blob": BlobDownload,
     "table": TableQuery,
 }
-NODES, MBIT = 4, 200.0
-RATE_PART = 0.9
-"""The topology is sized for this part of what one slot of the slowest task sustains."""
-SOURCE_NEEDS = Static(threads=1, cpu_share=0.25, memory_share=0.19)
-"""A Python source that sends some ten tuples/s, with its JVM: measured shares are told beside the predicted ones."""
+MBIT = 200.0
 GRID_STEP = 0.05
-PAIRS: tuple[tuple[Method, str], ...] = (("mba", "sam"), ("lsa", "rsm"))
 PLACED_S = 180.0
 BUSY_S, BUSY_AHEAD = 8.0, 30
 TIMES = Times(warm_up_s=2.0, trial_s=8.0)
-PAIR_S = 200.0
-"""Seconds for a pair; none is begun with less time left."""
+CASE_S = 200.0
+"""Seconds for a case; none is begun with less time left."""
 
 Say = Callable[[str], None]
 
 
-def problem_of(models: Mapping[str, Performance], slot: Slot, tasks: Sequence[str]) -> Problem:
-    """The line of tasks on the measured models; its rate is that of the slowest task."""
-    slowest = min(models[task].best.rate_tps for task in tasks)
-    rate_tps = round(RATE_PART * slowest, 1)
-    return Problem(
-        name=NAME,
-        rate_tps=rate_tps,
-        slot=slot,
-        vms=[VmSize(name="node", slots=1)],
-        components=linear_of(tasks, [rate_tps]).components(models, SOURCE_NEEDS),
-        models=[models[task] for task in tasks],
-    )
-
-
-def measure(out: Path, project: Path, problem: Problem, cores: float, ends_s: float, say: Say) -> None:
-    """Measure the pairs that `out` lacks, as long as there is time; `cores` of each node."""
-    left = [pair for pair in PAIRS if not result(out, *pair).exists()]
-    if not left or time.monotonic() + PAIR_S > ends_s:
+def measure(out: Path, project: Path, cases: Sequence[Case], cores: float, ends_s: float, say: Say) -> None:
+    """Measure the cases that `out` lacks, as long as there is time; `cores` of each node."""
+    left = [case for case in cases if not result(out, case).exists()]
+    if not left or time.monotonic() + CASE_S > ends_s:
         return
-    file = out / "sizing.json"
-    file.write_bytes(msgspec.json.format(msgspec.json.encode(problem), indent=1) + b"\n")
     spec = ClusterSpec(
         name=CLUSTER,
         supervisors=NODES,
         slots=1,
-        memory_mb=problem.slot.memory_mb,
+        memory_mb=left[0].problem.slot.memory_mb,
         hook=True,
         isolate=True,
         nodes=(NodeSpec(cores=cores, mbit=MBIT),) * NODES,
@@ -114,55 +91,62 @@ def measure(out: Path, project: Path, problem: Problem, cores: float, ends_s: fl
         stack.callback(session.stop)
         asked: dict[str, Any] = {}
         runner = None
-        if {"blob", "table"} & {c.id for c in problem.components}:
+        if any({"blob", "table"} & {task_of(c.id) for c in case.problem.components} for case in left):
             asked["micro.storage.connection"] = stack.enter_context(
                 service.running(cluster.nimbus_host, service.Link())
             )
             runner = str(service.install() / "stormpilot_run")
-        for method, mapping in left:
-            if time.monotonic() + PAIR_S > ends_s:
+        for n, case in enumerate(left, 1):
+            if time.monotonic() + CASE_S > ends_s:
                 say("the time is over; start again to go on")
                 return
-            run = Run(cluster, session, project, problem, file, cores, asked, runner, say)
-            found = run.measured(method, mapping)
-            result(out, method, mapping).write_text(json.dumps(found, indent=1) + "\n")
+            say(f"{n} of {len(left)}: {case.name}")
+            file = out / f"sizing-{case.problem.name}.json"
+            file.write_bytes(msgspec.json.format(msgspec.json.encode(case.problem), indent=1) + b"\n")
+            found = Run(cluster, session, project, case, file, cores, asked, runner, say).measured()
+            result(out, case).write_text(json.dumps(found, indent=1) + "\n")
 
 
-def result(out: Path, method: str, mapping: str) -> Path:
-    """The file of a pair."""
-    return out / f"cluster-{method}-{mapping}.json"
+def result(out: Path, case: Case) -> Path:
+    """The file of a case."""
+    return out / f"cluster-{case.name}.json"
+
+
+def task_of(component: str) -> str:
+    """`xml` of `xml_2`."""
+    return component.partition("_")[0]
 
 
 class Run:
-    """Pairs on one cluster; each is a submission of its own, because Storm's tasks are fixed at submission."""
+    """One case: a submission of its own, because Storm's tasks are fixed at submission."""
 
     def __init__(
         self,
         cluster: LocalCluster,
         session: ZooKeeper,
         project: Path,
-        problem: Problem,
+        case: Case,
         file: Path,
         cores: float,
         options: Mapping[str, Any],
         runner: str | None,
         say: Say,
     ) -> None:
-        self._cluster, self._session, self._project, self._problem = cluster, session, project, problem
+        self._cluster, self._session, self._project, self._case = cluster, session, project, case
+        self._problem, self._name = case.problem, case.problem.name
         self._file, self._cores, self._options, self._runner, self._say = file, cores, options, runner, say
 
-    def measured(self, method: Method, mapping: str) -> dict[str, Any]:
-        """One pair: sized, carried out, fed; the highest stable rate, and what the slots used then."""
-        problem = self._problem
-        wanted = {a.component: a.threads for a in allocate(problem, problem.rate_tps, method).allotments}
+    def measured(self) -> dict[str, Any]:
+        """The highest stable rate, and what the slots used then."""
+        problem, wanted = self._problem, self._case.threads
         topology_id = send(self._submission(wanted))
-        self._say(f"{method}+{mapping}: {topology_id} is submitted with one thread of each task")
+        self._say(f"{topology_id} is submitted with one thread of each task")
         await_snapshot(self._session, Paths(), topology_id, lambda s: all(e.supervisor for e in s.executors), PLACED_S)
         feeder = Feeder(self._session, Paths(), topology_id, 1)
         try:
             # apply-size has to know how fast the cores are.
             until(f"{topology_id} reports", lambda: None if self._reports(feeder) else "no load reports", PLACED_S)
-            threads = self._carried_out(topology_id, method, mapping)
+            threads = self._carried_out(topology_id)
             predicted = predict(problem, threads, dict.fromkeys({s for s, _ in threads}, 1.0))
             self._say(f"{len(threads)} slots support {predicted.supported_tps:.1f}/s as predicted")
             _hear(feeder)
@@ -178,13 +162,15 @@ class Run:
             )
         finally:
             with Nimbus.connect_leader(self._cluster.nimbus_address) as nimbus:
-                nimbus.kill(NAME, wait_s=0)
+                nimbus.kill(self._name, wait_s=0)
         until(f"{topology_id} ends", lambda: self._alive(topology_id), PLACED_S)
-        self._say(f"{method}+{mapping}: predicted {predicted.supported_tps:.1f}/s, actual {peak.rate_tps:.1f}/s")
+        self._say(f"{self._case.name}: predicted {predicted.supported_tps:.1f}/s, actual {peak.rate_tps:.1f}/s")
         return {
+            "dag": problem.name,
+            "shuffle": problem.shuffle,
             "sizedForTps": problem.rate_tps,
-            "allocation": method,
-            "mapping": mapping,
+            "allocation": self._case.method,
+            "mapping": self._case.mapping,
             "threads": wanted,
             "slots": len(threads),
             "placement": {f"{s}:{p}": dict(c) for (s, p), c in sorted(threads.items())},
@@ -196,17 +182,17 @@ class Run:
             "loadAverage": round(os.getloadavg()[0], 2),
         }
 
-    def _carried_out(self, topology_id: str, method: Method, mapping: str) -> Threads:
+    def _carried_out(self, topology_id: str) -> Threads:
         """Threads of each slot after `apply-size`."""
         command = [
             *(sys.executable, "-m", "stormpilot", "apply-size", str(self._file)),
-            *("--allocation", method, "--placement", mapping),
+            *("--allocation", self._case.method, "--placement", self._case.mapping),
             *("--nimbus", str(self._cluster.nimbus_address), "--zookeeper", self._cluster.zookeeper_hosts),
             *("-f", "json"),
         ]
         ended = subprocess.run(command, capture_output=True, text=True, check=False)
         if ended.returncode != 0:
-            raise UnreachableError(f"apply-size {method}+{mapping}: {ended.stderr.strip()[-500:]}")
+            raise UnreachableError(f"apply-size {self._case.name}: {ended.stderr.strip()[-500:]}")
         answer = json.loads(ended.stdout)
         snapshot = Reader(self._session, Paths()).read().topologies[topology_id]
         component = {task: e.component for e in snapshot.executors for task in range(e.start, e.end + 1)}
@@ -257,14 +243,7 @@ class Run:
         return "its workers run" if any(w.topology_id == topology_id for w in self._cluster.workers()) else None
 
     def _submission(self, tasks: Mapping[str, int]) -> Submission:
-        """The line with the trials' source, so that its rate changes without a restart; one executor of each."""
-        parts: dict[str, Any] = {"config": {}, SOURCE: TrialSource.spec(par=1)}
-        before = parts[SOURCE]
-        for component in self._problem.components[1:]:
-            before = parts[component.id] = CLASSES[component.id].spec(
-                inputs={before: Grouping.SHUFFLE}, config={"topology.tasks": tasks[component.id]}
-            )
-        topology_class: type[Topology] = TopologyType("Linear", (Topology,), parts)
+        topology_class = topology_of(self._problem, tasks)
         read = Project.read(self._project)
         environment = read.environment("local")
         options = {
@@ -275,13 +254,29 @@ class Run:
             # As in the profiles: an executor without tuples sleeps at once.
             "topology.bolt.wait.progressive.level2.count": 0,
             "stormpilot.report.secs": 1,
+            "topology.disable.loadaware.messaging": self._problem.shuffle == "even",
             **self._options,
         }
-        conf = resolve_options(options, {}, environment, NAME, lambda: ["any"])
+        conf = resolve_options(options, {}, environment, self._name, lambda: ["any"])
         address = self._cluster.nimbus_address
-        command = self._runner or default_runner(conf, environment, NAME, address, instrument=True)
+        command = self._runner or default_runner(conf, environment, self._name, address, instrument=True)
         topology, _ = assemble(topology_class, "local", command, "json", instrument=False)
-        return Submission(NAME, address, conf, topology, [], command, read.sources)
+        return Submission(self._name, address, conf, topology, [], command, read.sources)
+
+
+def topology_of(problem: Problem, tasks: Mapping[str, int]) -> type[Topology]:
+    """The dataflow with the trials' source, whose rate changes without a restart; one executor of each component."""
+    parts: dict[str, Any] = {"config": {}, SOURCE: TrialSource.spec(par=1)}
+    in_turn: defaultdict[str, Iterator[str]] = defaultdict(lambda: iter(IN_TURN))
+    halves = {s.component for c in problem.components for s in c.inputs if s.selectivity != 1}
+    for component in problem.components[1:]:
+        senders = [s.component for s in component.inputs]
+        inputs = [parts[x][next(in_turn[x])] if x in halves else parts[x] for x in senders]
+        task = ParseXmlInTurn if component.id in halves else CLASSES[task_of(component.id)]
+        parts[component.id] = task.spec(
+            inputs=dict.fromkeys(inputs, Grouping.SHUFFLE), config={"topology.tasks": tasks[component.id]}
+        )
+    return TopologyType(problem.name.title(), (Topology,), parts)
 
 
 def _hear(feeder: Feeder) -> None:

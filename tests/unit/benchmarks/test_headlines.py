@@ -170,12 +170,13 @@ def test_headlines_of_other_pages_are_read_from_their_json(tmp_path: Path) -> No
         {"dag": "d", "rateTps": 50.0, "allocation": "lsa", "mapping": "rsm", "slots": 10},
         {"dag": "d", "rateTps": 50.0, "allocation": "mba", "mapping": "sam", "slots": 8},
     ]
-    held = {"allocation": "mba", "mapping": "sam", "slots": 1, "sizedForTps": 10.0, "actualTps": 9.0}
-    (tmp_path / "sizes.json").write_text(json.dumps({"rows": {"published": pairs}, "cluster": [held]}))
+    even = {"allocation": "mba", "mapping": "sam", "shuffle": "even", "sizedForTps": 10.0, "actualTps": 9.0}
+    local = {**even, "shuffle": "local", "actualTps": 2.0}
+    (tmp_path / "sizes.json").write_text(json.dumps({"rows": {"published": pairs}, "cluster": [even, local]}))
     (tmp_path / "accuracy.json").write_text(json.dumps({"summary": {"after_node_median": 0.04, "after_node_p95": 0.2}}))
     saved, sustained, accuracy = other_pages.lines(tmp_path)
     assert saved[1:4] == ["-20% (-20% to -20%)", "33% to 50% fewer slots [S17]", "**no** (1 of 1 below)"]
-    assert sustained[1] == "MBA+SAM 90% on 1 slot"
+    assert sustained[1] == "MBA+SAM 90%"
     assert (sustained[3], accuracy[3]) == ("**no**", "yes")
     rows = [
         {"variant": v, "targets": "java", "moves": 2, "period_s": 60.0, "seconds_down_by": {"40": down}}

@@ -11,8 +11,11 @@ import networkx as nx
 import pytest
 
 from benchmarks.sizes import page
+from benchmarks.sizes.cases import NODES, cases, problem_of
+from benchmarks.sizes.cluster import topology_of
 from benchmarks.sizes.compare import Models, measured_models, published_models, row, rows, with_predictions
 from benchmarks.sizes.dags import ALL, APPLICATIONS, MICRO, SOURCE, Dag, linear_of
+from micro_tasks.parse_xml import IN_TURN
 from stormpilot.sizing.performance import Performance, Point
 from stormpilot.sizing.problem import Problem, Slot
 from stormpilot.sizing.rates import input_gains
@@ -103,7 +106,15 @@ def test_what_was_carried_out_is_predicted_by_where_its_tuples_go() -> None:
 def carried_out(actual_tps: float = 38.0) -> dict[str, Any]:
     """A pair that ran on two slots."""
     return {
-        **{"allocation": "mba", "mapping": "sam", "threads": {"source": 1, "pi": 2}, "slots": 2, "step": 0.05},
+        **{
+            "dag": "linear",
+            "shuffle": "even",
+            "allocation": "mba",
+            "mapping": "sam",
+            "threads": {"source": 1, "pi": 2},
+            "slots": 2,
+            "step": 0.05,
+        },
         **{
             "sizedForTps": 40.0,
             "predictedTps": 50.0,
@@ -129,6 +140,7 @@ def found(models: Models) -> dict[str, Any]:
         "slot": {"cpu_mhz": 1000.0, "memory_mb": 1024.0},
         "rows": {"published": rows(dags, models)},
         "cluster": [carried_out()],
+        "left": 0,
     }
 
 
@@ -146,9 +158,44 @@ def test_page_names_the_dataflow_that_misses_the_claim(found: dict[str, Any]) ->
 
 def test_page_has_sustained_by_planned_and_by_predicted_rate(found: dict[str, Any]) -> None:
     assert page.cluster(found["cluster"]) == [
-        ["MBA+SAM", "2", "source 1, pi 2", "40.0", "55.0", "50.0", "38.0", "95%", "76%"],
+        ["linear", "even", "MBA+SAM", "2", "source 1, pi 2", "40.0", "55.0", "50.0", "38.0", "95%", "76%"],
     ]
-    assert page.slots(found["cluster"])[1] == ["MBA+SAM", "n2", "pi 2", "90%", "-", "40%", "-"]
+    assert page.slots(found["cluster"])[1] == ["linear for 40/s, even", "MBA+SAM", "n2", "pi 2", "90%", "-", "40%", "-"]
+
+
+def test_page_has_the_parts_of_the_plan_that_the_even_shuffle_held_and_what_is_left(found: dict[str, Any]) -> None:
+    local = {**carried_out(20.0), "shuffle": "local"}
+    some = {**found, "left": 3, "cluster": [carried_out(38.0), carried_out(44.0), local]}
+    text = " ".join("\n".join(page.sections(some)).split())
+    assert "MBA+SAM sustained 95% to 110% in 2 cases." in text
+    assert "3 cases more are left to carry out." in text
+
+
+def test_cases_are_those_that_fit_on_the_nodes_and_applications_where_all_tasks_are_known(models: Models) -> None:
+    tasks = list(models.by_task)
+    found = cases(models, tasks)
+    assert {case.problem.name for case in found} == {"linear", "diamond", "star", "finance"}
+    assert all(case.slots is not None and case.slots <= NODES for case in found)
+    assert [case.problem.shuffle for case in found[:3]] == ["local", "local", "even"]
+    assert len({case.name for case in found}) == len(found)
+    assert {case.problem.name for case in cases(models, tasks[:-1])} == {"linear"}
+
+
+def test_rates_are_by_the_task_that_is_full_first(models: Models) -> None:
+    """Parse XML as the hub of the star takes in twice the rate."""
+    slow = {
+        **models.by_task,
+        "xml": Performance(name="xml", points=[Point(threads=1, rate_tps=20.0, cpu_share=0.5, memory_share=0.1)]),
+    }
+    star = problem_of(MICRO[2], Models(slow, models.slot), "even", 0.9)
+    assert star.rate_tps == 9.0
+
+
+def test_the_hub_sends_to_each_of_its_receivers_in_turn(models: Models) -> None:
+    star = problem_of(MICRO[2], models, "even", 0.9)
+    made = topology_of(star, dict.fromkeys((c.id for c in star.components), 2))
+    streams = {b: [(i.componentId, i.streamId) for i in made.thrift_bolts[b].common.inputs] for b in ("blob", "table")}
+    assert streams == {"blob": [("xml", IN_TURN[0])], "table": [("xml", IN_TURN[1])]}
 
 
 def test_correlation_needs_four_points() -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import xml.sax
+from itertools import cycle
 from random import Random
 
-from streamparse import Bolt
+from streamparse import Bolt, Stream
 
 from micro_tasks.settings import Settings
 
 READINGS = 20  # of a document
+IN_TURN = ("first", "second")  # streams
 
 
 class Totals(xml.sax.ContentHandler):
@@ -67,3 +69,18 @@ class ParseXml(Bolt):
     def process(self, tup):
         """Parse."""
         self.emit([tup.values[0], total(self._documents)])
+
+
+class ParseXmlInTurn(ParseXml):
+    """The hub of a star: what it sends goes to one of two streams in turn."""
+
+    outputs = [Stream(ParseXml.outputs, name=name) for name in IN_TURN]
+
+    def initialize(self, storm_conf, context):
+        """Make the documents; the first stream comes first."""
+        super().initialize(storm_conf, context)
+        self._streams = cycle(IN_TURN)
+
+    def process(self, tup):
+        """Parse."""
+        self.emit([tup.values[0], total(self._documents)], stream=next(self._streams))

@@ -1,0 +1,84 @@
+"""Sizes to carry out on a cluster: dataflows of measured tasks at rates that one, two and three full slots sustain."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from benchmarks.sizes.compare import TASKS, Models
+from benchmarks.sizes.dags import APPLICATIONS, MICRO, Dag, linear_of
+from stormpilot.sizing.allocation import Method, allocate
+from stormpilot.sizing.placement import Placed, place
+from stormpilot.sizing.problem import Problem, Shuffle, Static, VmSize
+from stormpilot.sizing.rates import input_gains
+
+NODES = 5
+RATE_PARTS = (0.9, 1.8, 2.7)
+"""Rates, by what one slot of the task that is full first sustains."""
+SOURCE_NEEDS = Static(threads=1, cpu_share=0.25, memory_share=0.19)
+"""A Python source that sends some ten tuples/s, with its JVM: measured shares are told beside the predicted ones."""
+PAIRS: tuple[tuple[Method, str], ...] = (("mba", "sam"), ("lsa", "rsm"))
+
+
+@dataclass(frozen=True)
+class Case:
+    """A dataflow, sized for its rate by one pair of allocation and mapping."""
+
+    problem: Problem
+    method: Method
+    mapping: str
+
+    @property
+    def name(self) -> str:
+        """Of its files: `linear-15.7-even-mba-sam`."""
+        return f"{self.problem.name}-{self.problem.rate_tps:g}-{self.problem.shuffle}-{self.method}-{self.mapping}"
+
+    @property
+    def threads(self) -> Mapping[str, int]:
+        """Threads by component."""
+        return {a.component: a.threads for a in allocate(self.problem, self.problem.rate_tps, self.method).allotments}
+
+    @property
+    def slots(self) -> int | None:
+        """Slots until everything fits; None where it fits nowhere."""
+        placed = place(self.problem, allocate(self.problem, self.problem.rate_tps, self.method), self.mapping)
+        return placed.slots if isinstance(placed, Placed) else None
+
+
+def cases(models: Models, tasks: Sequence[str]) -> list[Case]:
+    """All cases for which the nodes are enough under both pairs.
+
+    The line of measured `tasks` comes first, at the lowest rate under the shuffle of Storm 2 too; the paper's micro
+    DAGs follow at every rate and its applications at the lowest, where all of its tasks are measured.
+    """
+    line = linear_of(tasks, RATE_PARTS)
+    found = [*_at(line, models, "local", RATE_PARTS[:1]), *_at(line, models, "even", RATE_PARTS)]
+    if set(TASKS) <= set(tasks):
+        found += [case for dag in MICRO[1:] for case in _at(dag, models, "even", RATE_PARTS)]
+        found += [case for dag in APPLICATIONS for case in _at(dag, models, "even", RATE_PARTS[:1])]
+    return found
+
+
+def problem_of(dag: Dag, models: Models, shuffle: Shuffle, part: float) -> Problem:
+    """The dataflow on the measured models, at a part of what a slot of the task that is full first sustains."""
+    problem = dag.problem(models.by_task, models.slot)
+    gains = input_gains(problem)
+    best = {model.name: model.best.rate_tps for model in problem.models}
+    rate_tps = round(part * min(best[c.model] / gains[c.id] for c in problem.components if c.model), 1)
+    return msgspec.structs.replace(
+        problem,
+        rate_tps=rate_tps,
+        vms=[VmSize(name="node", slots=1)],
+        components=dag.components(models.by_task, SOURCE_NEEDS),
+        shuffle=shuffle,
+    )
+
+
+def _at(dag: Dag, models: Models, shuffle: Shuffle, parts: Sequence[float]) -> Iterator[Case]:
+    for part in parts:
+        problem = problem_of(dag, models, shuffle, part)
+        pairs = [Case(problem, method, mapping) for method, mapping in PAIRS]
+        if all(case.slots is not None and case.slots <= NODES for case in pairs):
+            yield from pairs
