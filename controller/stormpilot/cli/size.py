@@ -165,6 +165,16 @@ def _chosen(answers: list[Any], method: Method, mapping: Mapping) -> Placed | In
     return found
 
 
+def _print_even_shuffle(problem: Problem, placed: Placed, supported_tps: float) -> None:
+    """What the same placement supports where tuples are split evenly, if that is more than they are now."""
+    even_tps = _predicted(msgspec.structs.replace(problem, shuffle="even"), placed).supported_tps
+    if problem.shuffle == "local" and even_tps is not None and even_tps > supported_tps * (1 + 1e-9):
+        typer.echo(
+            f"it supports {_rate(even_tps)}/s with `topology.disable.loadaware.messaging: true` in the topology's "
+            "configuration (then `shuffle: even` in this file)"
+        )
+
+
 def _predicted(problem: Problem, placed: Placed) -> Prediction:
     from stormpilot.sizing import prediction
 
@@ -223,6 +233,7 @@ def _print_slots(problem: Problem, placed: Placed) -> None:
             else "threads that share a slot sustain less than each would alone"
         )
         typer.echo(f"{name} supports {_rate(p.supported_tps)}/s of the {_rate(asked)}/s asked for: {why}")
+        _print_even_shuffle(problem, placed, p.supported_tps)
     _print_used_up(p)
     typer.echo()
     _print_loads(p, f"{name} at {_rate(p.at_tps)}/s of each source; 100% = one slot")

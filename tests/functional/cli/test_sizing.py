@@ -38,6 +38,15 @@ def test_both_allocations_stand_side_by_side(written: tuple[Path, Path, str]) ->
     assert any("mba+sam supports 80/s of the 100/s asked for: shuffles split evenly" in line for line in lines)
 
 
+def test_a_plan_that_the_local_shuffle_spoils_says_what_the_even_one_supports(tmp_path: Path) -> None:
+    local = tmp_path / "local.yaml"
+    local.write_text(EXAMPLE.read_text().replace("shuffle: even", "shuffle: local"))
+    lines = run("size", local, "--placement", "sam").stdout.splitlines()
+    assert any("/s asked for: shuffles prefer threads near the sender" in line for line in lines)
+    assert any(line.startswith("it supports 80/s with `topology.disable.loadaware.messaging: true`") for line in lines)
+    assert not any(line.startswith("it supports") for line in run("size", EXAMPLE).stdout.splitlines())
+
+
 def test_all_placements_as_json() -> None:
     found = document("size", EXAMPLE, "--rate", "50")
     assert {m: a["slots"] for m, a in found["allocations"].items()} == {"lsa": 7, "mba": 4}
