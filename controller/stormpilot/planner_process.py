@@ -26,10 +26,8 @@ from stormpilot.planner import compute
 
 GRACE_S = 15.0
 """Time beyond its budget after which a planner counts as hung."""
-STARVED_TIMES = 3
-"""So many times as long it gets on a machine so busy that it had not the CPU to be done."""
-STARVED_RATIOS = (0.05, 0.9)
-"""Starved is who used more than the one part of a time in CPU (else it sleeps: hung), and less than the other."""
+MOST_SPANS = 3
+"""A planner gets the time again in which it could run and no CPU was free, in so many spans of its time at most."""
 NICENESS = 10
 """A search uses every core for its whole budget: Nimbus, on the same host, goes first."""
 COLD_S = 150.0
@@ -119,16 +117,17 @@ class PlannerProcess:
         self._end()
 
     def _answered(self, connection: Connection, wait_s: float | None) -> bool:
-        """Whether it answers in time; time in which it could not run on a busy machine is given again."""
+        """Whether it answers in time; time in which it could run and no CPU was free is given again."""
         if wait_s is None:
             return connection.poll(None)
-        for _ in range(STARVED_TIMES):
-            used_s = cpu_s(self._process.pid)
-            if connection.poll(wait_s):
+        left_s = wait_s
+        for _ in range(MOST_SPANS):
+            delayed_s = run_delay_s(self._process.pid)
+            if connection.poll(left_s):
                 return True
-            used_s = cpu_s(self._process.pid) - used_s
-            least, most = (ratio * wait_s for ratio in STARVED_RATIOS)
-            if not least < used_s < most:
+            delayed_s = run_delay_s(self._process.pid) - delayed_s
+            left_s = min(left_s, delayed_s)
+            if left_s <= 0:
                 return False
         return False
 
@@ -158,13 +157,16 @@ class PlannerProcess:
         return process.exitcode  # type: ignore[no-any-return]
 
 
-def cpu_s(pid: int) -> float:
-    """CPU seconds that a process has used so far; infinite where that cannot be told."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-    except (OSError, ValueError, IndexError):
-        return math.inf
+def run_delay_s(pid: int) -> float:
+    """Seconds that the threads of a process have waited for a CPU while they could run; 0 where that cannot be told.
+
+    Second field of the kernel's `schedstat`, in ns: a thread that sleeps, on a lock for example, gathers none.
+    """
+    waited_ns = 0
+    for file in Path(f"/proc/{pid}/task").glob("*/schedstat"):
+        with contextlib.suppress(OSError, ValueError, IndexError):  # the thread has ended
+            waited_ns += int(file.read_text().split()[1])
+    return waited_ns / 1e9
 
 
 def _exit(code: int | None) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
-import math
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from stormpilot.errors import UsageError
 from stormpilot.model.values import Infeasible, Plan
 from stormpilot.planner import compute
 from stormpilot.planner_process import PlannerLostError, PlannerProcess
+from support.waiting import until
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +28,7 @@ def planner() -> Iterator[PlannerProcess]:
     process.close()
 
 
-def ask(planner: PlannerProcess, name: str, left_s: float = 60.0, **params: float) -> Plan | Infeasible:
+def ask(planner: PlannerProcess, name: str, left_s: float = 300.0, **params: float) -> Plan | Infeasible:
     return planner(two_chains(), name, params, seed=3, left_s=lambda: left_s)
 
 
@@ -70,11 +72,11 @@ def test_a_planner_that_hangs_is_ended_and_the_next_plan_is_made(planner: Planne
     assert isinstance(ask(planner, "online"), Plan)
 
 
-def test_a_planner_that_got_too_little_cpu_is_given_more_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It takes half a second and has a tenth of one; what it used of that in CPU is what the test says."""
-    used_s = itertools.count(0, 0.05)
-    monkeypatch.setattr(planner_process, "STARVED_TIMES", 1000)
-    monkeypatch.setattr(planner_process, "cpu_s", lambda pid: next(used_s))
+def test_a_planner_that_waited_for_a_cpu_gets_that_time_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes half a second and has a tenth of one; how long it waited for a CPU is what the test says."""
+    waited_s = itertools.count(0, 0.1)
+    monkeypatch.setattr(planner_process, "MOST_SPANS", 1000)
+    monkeypatch.setattr(planner_process, "run_delay_s", lambda pid: next(waited_s))
     process = PlannerProcess(misbehave, grace_s=0.1, cold_s=0.0)
     try:
         answer = ask(process, "is slow", left_s=0.0)
@@ -84,9 +86,34 @@ def test_a_planner_that_got_too_little_cpu_is_given_more_time(monkeypatch: pytes
     assert answer.text == "at last"
 
 
-def test_the_cpu_of_a_process_is_read_from_the_system() -> None:
-    assert 0 < planner_process.cpu_s(os.getpid()) < 1e6
-    assert planner_process.cpu_s(2**31 - 1) == math.inf
+def test_a_planner_that_sleeps_gets_no_time_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    spans: list[int] = []
+    monkeypatch.setattr(planner_process, "run_delay_s", lambda pid: spans.append(pid) or 7.0)
+    process = PlannerProcess(misbehave, grace_s=0.1, cold_s=0.0)
+    with pytest.raises(PlannerLostError, match="no answer"):
+        ask(process, "hangs", left_s=0.0)
+    assert len(spans) == 2  # before and after the only one
+
+
+def test_waiting_for_a_cpu_is_read_from_the_system() -> None:
+    """Two processes on one CPU wait for each other, and one that sleeps does not."""
+    spins = "import os, sys; os.sched_setaffinity(0, {int(sys.argv[1])})\nwhile True: pass"
+    sleeps = "import time; print('ready', flush=True); time.sleep(1000)"
+    cpu = str(min(os.sched_getaffinity(0)))
+    programs = [[spins, cpu], [spins, cpu], [sleeps]]
+    children = [subprocess.Popen([sys.executable, "-c", *p], stdout=subprocess.PIPE) for p in programs]
+    try:
+        spinning, _, sleeping = (c.pid for c in children)
+        assert children[-1].stdout is not None
+        children[-1].stdout.readline()
+        before_s = {p: planner_process.run_delay_s(p) for p in (spinning, sleeping)}
+        until(lambda: planner_process.run_delay_s(spinning) > before_s[spinning] + 1.0, "a second of waiting")
+        assert planner_process.run_delay_s(sleeping) < before_s[sleeping] + 0.5
+    finally:
+        for c in children:
+            c.kill()
+            c.communicate()
+    assert planner_process.run_delay_s(spinning) == 0.0
 
 
 def test_a_crash_in_native_code_is_named_and_the_next_plan_is_made(planner: PlannerProcess) -> None:
