@@ -161,7 +161,7 @@ def test_pairs_are_exact_in_java_and_python_and_after_a_worker_ended(measured: C
 
     def anew() -> bool:
         now = run.tasks()
-        return all(now[t].start_ms > tasks[t].start_ms for t in gone)
+        return all(t in now and now[t].start_ms > tasks[t].start_ms for t in gone)
 
     until(anew, "reports of the new worker")
     again = run.settled()
