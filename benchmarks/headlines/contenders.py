@@ -38,6 +38,8 @@ class Contender:
 BEST = Contender("best", {}, "flow")
 LATENCY = "best latency"
 """`best` asked for the least predicted latency: network and queueing together."""
+WHO = {DEFAULT: "Storm default", "ras": "Storm RAS, measured CPU declared"}
+"""Storm's contenders in words; ours are told by the names of their planners."""
 OURS = {
     "offline": Contender("offline", {}),
     "online": Contender("online", {}),

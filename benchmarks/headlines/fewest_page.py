@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from benchmarks.headlines import fewest
-from benchmarks.headlines.text import WHO, filled, table
+from benchmarks.headlines.contenders import WHO
+from benchmarks.markdown import filled, table
 
 
 def headline(found: dict[str, Any]) -> list[list[str]]:

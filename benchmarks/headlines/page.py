@@ -15,8 +15,8 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.headlines import connections, fewest_page
-from benchmarks.headlines.contenders import LATENCY, ROOM
-from benchmarks.headlines.text import WHO, WIDTH, filled, table
+from benchmarks.headlines.contenders import LATENCY, ROOM, WHO
+from benchmarks.markdown import WIDTH, filled, table
 
 PROSE = {"chain": "reference chain", "wordcount": "`wordcount_comm`", "flights": "`flights`"}
 CARRIED, CAUGHT_UP = 0.95, 1.2

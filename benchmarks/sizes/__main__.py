@@ -15,7 +15,7 @@ import msgspec
 from rich.console import Console
 
 from benchmarks.command import STARTED_S, exit_with, machine, results_of, resumable, say
-from benchmarks.sizes import cluster, page
+from benchmarks.sizes import cluster, day, page
 from benchmarks.sizes.cases import cases
 from benchmarks.sizes.compare import TASKS, measured_models, published_models, rows, with_predictions
 from benchmarks.sizes.dags import ALL, MICRO_TPS, linear_of
@@ -44,12 +44,14 @@ def main() -> int:
         if not arguments.report:
             ends_s = STARTED_S + 60 * arguments.minutes
             cluster.measure(OUT, REPOSITORY / "topologies", wanted, measured.cores, ends_s, say)
+            day.measure(OUT, REPOSITORY / "topologies", measured, ends_s, say)
         found["cluster"] = [
             with_predictions(case.problem, json.loads(file.read_text()))
             for case in wanted
             if (file := cluster.result(OUT, case)).exists()
         ]
         found["left"] = len(wanted) - len(found["cluster"])
+    found["day"] = {v: json.loads(file.read_text()) for v in day.VARIANTS if (file := day.result(OUT, v)).exists()}
     (BENCH / "sizes.json").write_text(json.dumps(found, indent=1) + "\n")
     page.show(found, Console(width=160))
     if arguments.publish:

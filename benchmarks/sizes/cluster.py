@@ -12,7 +12,7 @@ import sys
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -74,18 +74,8 @@ def measure(out: Path, project: Path, cases: Sequence[Case], cores: float, ends_
     left = [case for case in cases if not result(out, case).exists()]
     if not left or time.monotonic() + CASE_S > ends_s:
         return
-    spec = ClusterSpec(
-        name=CLUSTER,
-        supervisors=NODES,
-        slots=1,
-        memory_mb=left[0].problem.slot.memory_mb,
-        hook=True,
-        isolate=True,
-        nodes=(NodeSpec(cores=cores, mbit=MBIT),) * NODES,
-    )
-    cluster = LocalCluster.up(spec, lambda _: None)
     with ExitStack() as stack:
-        stack.callback(cluster.down, purge=True)
+        cluster = stack.enter_context(isolated(CLUSTER, left[0].problem.slot.memory_mb, cores))
         say(f"{NODES} isolated nodes are up; load average {os.getloadavg()[0]:.1f}")
         session = connect(cluster.zookeeper_hosts)
         stack.callback(session.stop)
@@ -105,6 +95,25 @@ def measure(out: Path, project: Path, cases: Sequence[Case], cores: float, ends_
             file.write_bytes(msgspec.json.format(msgspec.json.encode(case.problem), indent=1) + b"\n")
             found = Run(cluster, session, project, case, file, cores, asked, runner, say).measured()
             result(out, case).write_text(json.dumps(found, indent=1) + "\n")
+
+
+@contextmanager
+def isolated(name: str, memory_mb: float, cores: float) -> Iterator[LocalCluster]:
+    """A cluster of isolated nodes of one slot each, taken down at the end."""
+    spec = ClusterSpec(
+        name=name,
+        supervisors=NODES,
+        slots=1,
+        memory_mb=memory_mb,
+        hook=True,
+        isolate=True,
+        nodes=(NodeSpec(cores=cores, mbit=MBIT),) * NODES,
+    )
+    cluster = LocalCluster.up(spec, lambda _: None)
+    try:
+        yield cluster
+    finally:
+        cluster.down(purge=True)
 
 
 def result(out: Path, case: Case) -> Path:
@@ -138,20 +147,10 @@ class Run:
 
     def measured(self) -> dict[str, Any]:
         """The highest stable rate, and what the slots used then."""
-        problem, wanted = self._problem, self._case.threads
-        topology_id = send(self._submission(wanted))
-        self._say(f"{topology_id} is submitted with one thread of each task")
-        await_snapshot(self._session, Paths(), topology_id, lambda s: all(e.supervisor for e in s.executors), PLACED_S)
-        feeder = Feeder(self._session, Paths(), topology_id, 1)
-        try:
-            # apply-size has to know how fast the cores are.
-            until(f"{topology_id} reports", lambda: None if self._reports(feeder) else "no load reports", PLACED_S)
-            threads = self._carried_out(topology_id)
+        problem = self._problem
+        with self.carried_out(self._case.threads) as (feeder, threads):
             predicted = predict(problem, threads, dict.fromkeys({s for s, _ in threads}, 1.0))
             self._say(f"{len(threads)} slots support {predicted.supported_tps:.1f}/s as predicted")
-            _hear(feeder)
-            feeder.busy(BUSY_S, BUSY_AHEAD)
-            feeder.emptied()
             use: dict[int, dict[str, list[float]]] = {}
             grid = RateGrid(problem.rate_tps * 0.3, GRID_STEP, True, problem.rate_tps * 3)
             (peak,) = search(
@@ -160,10 +159,6 @@ class Run:
                 SearchRules(most_threads=1),
                 guess=lambda _: grid.step_at(predicted.supported_tps or problem.rate_tps),
             )
-        finally:
-            with Nimbus.connect_leader(self._cluster.nimbus_address) as nimbus:
-                nimbus.kill(self._name, wait_s=0)
-        until(f"{topology_id} ends", lambda: self._alive(topology_id), PLACED_S)
         self._say(f"{self._case.name}: predicted {predicted.supported_tps:.1f}/s, actual {peak.rate_tps:.1f}/s")
         return {
             "dag": problem.name,
@@ -171,7 +166,7 @@ class Run:
             "sizedForTps": problem.rate_tps,
             "allocation": self._case.method,
             "mapping": self._case.mapping,
-            "threads": wanted,
+            "threads": dict(self._case.threads),
             "slots": len(threads),
             "placement": {f"{s}:{p}": dict(c) for (s, p), c in sorted(threads.items())},
             "actualTps": peak.rate_tps,
@@ -182,7 +177,27 @@ class Run:
             "loadAverage": round(os.getloadavg()[0], 2),
         }
 
-    def _carried_out(self, topology_id: str) -> Threads:
+    @contextmanager
+    def carried_out(self, tasks: Mapping[str, int]) -> Iterator[tuple[Feeder, Threads]]:
+        """The dataflow with so many tasks, sized and warm: its feeder, and threads by slot. Killed at the end."""
+        topology_id = send(self._submission(tasks))
+        self._say(f"{topology_id} is submitted with one thread of each task")
+        await_snapshot(self._session, Paths(), topology_id, lambda s: all(e.supervisor for e in s.executors), PLACED_S)
+        feeder = Feeder(self._session, Paths(), topology_id, 1)
+        try:
+            # apply-size has to know how fast the cores are.
+            until(f"{topology_id} reports", lambda: None if self._reports(feeder) else "no load reports", PLACED_S)
+            threads = self._applied(topology_id)
+            _hear(feeder)
+            feeder.busy(BUSY_S, BUSY_AHEAD)
+            feeder.emptied()
+            yield feeder, threads
+        finally:
+            with Nimbus.connect_leader(self._cluster.nimbus_address) as nimbus:
+                nimbus.kill(self._name, wait_s=0)
+        until(f"{topology_id} ends", lambda: self._alive(topology_id), PLACED_S)
+
+    def _applied(self, topology_id: str) -> Threads:
         """Threads of each slot after `apply-size`."""
         command = [
             *(sys.executable, "-m", "stormpilot", "apply-size", str(self._file)),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import textwrap
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,9 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-WIDTH = 118
+from benchmarks.markdown import filled, table
+from benchmarks.sizes import day
+
 CLAIM, CLAIMED_LEAST = "33% to 50% fewer slots", 0.33
 WANTED_PART = 0.95
 """Actual rate by planned rate: the aim."""
@@ -69,7 +70,7 @@ def fewer(run: dict[str, dict[str, Any]]) -> float | None:
     return None if before is None or after is None else 1 - after / before
 
 
-def table(rows: Sequence[dict[str, Any]]) -> list[list[str]]:
+def slots_needed(rows: Sequence[dict[str, Any]]) -> list[list[str]]:
     """LSA+RSM against MBA+SAM."""
     lines = []
     for run in runs(rows):
@@ -176,7 +177,7 @@ def pair_name(one: dict[str, Any]) -> str:
 
 def show(found: dict[str, Any], console: Console) -> None:
     """Print the tables."""
-    parts = [(f"{name}: {title}", HEAD, table(found["rows"].get(name, []))) for name, title in MODELS.items()]
+    parts = [(f"{name}: {title}", HEAD, slots_needed(found["rows"].get(name, []))) for name, title in MODELS.items()]
     parts += [("carried out", CLUSTER_HEAD, cluster(found["cluster"])), ("", SLOTS_HEAD, slots(found["cluster"]))]
     for title, head, lines in parts:
         if lines:
@@ -196,7 +197,7 @@ def sections(found: dict[str, Any]) -> list[str]:
     """The page, paragraph by paragraph."""
     paragraphs = [
         "# Sizes by model",
-        _filled(
+        filled(
             "`make bench-sizes ARGS=--publish` wrote this page; [sizes.json](sizes.json) has every number. How many "
             "slots does a dataflow need for a rate, and does the size hold? Allocations (LSA, MBA) and mappings (DSM, "
             "RSM, SAM) are those of S17 ([sizing](../concepts/sizing.md)). `slots`: what an allocation adds up to; the "
@@ -207,22 +208,23 @@ def sections(found: dict[str, Any]) -> list[str]:
     for name, title in MODELS.items():
         rows = found["rows"].get(name)
         if rows:
-            paragraphs += [f"## With {title}", *_said(name, rows, found), _table(HEAD, table(rows)), _saved(rows)]
-            paragraphs += ["The other pairs:", _table(OTHERS_HEAD, others(rows))]
+            paragraphs += [f"## With {title}", *_said(name, rows, found), table(HEAD, slots_needed(rows)), _saved(rows)]
+            paragraphs += ["The other pairs:", table(OTHERS_HEAD, others(rows))]
             paragraphs += [
-                _filled(
+                filled(
                     "CPU and memory of the least and the most loaded slot, at the rate of the plan, or at what it "
                     "supports where that is less:"
                 ),
-                _table(LOADS_HEAD, loads(rows)),
+                table(LOADS_HEAD, loads(rows)),
             ]
-    return [*paragraphs, "## Predicted and actual", *_carried_out(found)]
+    told = day.paragraphs(found["day"], found["machine"]["cores"])
+    return [*paragraphs, "## Predicted and actual", *_carried_out(found), *told]
 
 
 def _said(name: str, rows: Sequence[dict[str, Any]], found: dict[str, Any]) -> list[str]:
     if name == "published":
         return [
-            _filled(
+            filled(
                 "The models are those of [the example](../reference/sizing.example.yaml): the points that the paper "
                 "prints, the others chosen so that its sums come out. The paper's text lacks the arrows of its "
                 "dataflows, which are in drawings: those here have the number of tasks, the paths and the rates that "
@@ -231,7 +233,7 @@ def _said(name: str, rows: Sequence[dict[str, Any]], found: dict[str, Any]) -> l
         ]
     slot = found["slot"]
     return [
-        _filled(
+        filled(
             f"Models of [performance models](profile.md), of a slot of {slot['cpu_mhz']:,.0f} MHz and "
             f"{slot['memory_mb']:,.0f} MB: a line of {', '.join(found['tasks'])}. Tasks that were not measured are "
             "left out, so the other dataflows cannot be sized by these models."
@@ -252,7 +254,7 @@ def _saved(rows: Sequence[dict[str, Any]]) -> str:
             "leaves most of a slot unused and more threads get more out of it (blob download), and gives whole slots "
             "to full bundles that use little of them (table query)."
         )
-    return _filled(text)
+    return filled(text)
 
 
 def _all_saved(rows: Sequence[dict[str, Any]]) -> dict[tuple[str, float], float]:
@@ -274,7 +276,7 @@ def _carried_out(found: dict[str, Any]) -> list[str]:
     even = [one for one in found["cluster"] if one["shuffle"] == "even"]
     left = f" {found['left']} cases more are left to carry out." if found["left"] else ""
     return [
-        _filled(
+        filled(
             f"Dataflows of {', '.join(found['tasks'])}, sized by the measured models, submitted with one thread of "
             "each, carried out by `stormpilot apply-size` on isolated nodes of one slot each, and fed at rising rates: "
             f"the highest stable rate, in steps of {found['cluster'][0]['step']:.0%}. The load average of the machine "
@@ -282,15 +284,15 @@ def _carried_out(found: dict[str, Any]) -> list[str]:
             f"{WANTED_PART:.0%} of the plan."
             + (f" Under the even shuffle, for which it is made, {_parts(even)}." if even else "")
         ),
-        _table(CLUSTER_HEAD, cluster(found["cluster"])),
-        _filled(
+        table(CLUSTER_HEAD, cluster(found["cluster"])),
+        filled(
             "`shuffle`: `even` splits tuples evenly over threads, as the shuffle of the paper's Storm 1.0 did "
             "(`topology.disable.loadaware.messaging: true`). `local` is what Storm 2 does by default: it prefers "
             "threads in the sender's worker and on its node as long as they keep up. `even/s` is the prediction for "
             "the former, `predicted/s` the one for the row's shuffle; both by `stormpilot predict`. A pair that is "
             "sustained well below the former and near the latter misses its plan because of the shuffle."
         ),
-        _filled(
+        filled(
             f"R² of predicted and measured: {told}; of {len(found['cluster'])} rates and {len(measured)} slots (the "
             "paper: rate 0.71 to 0.95, CPU 0.81, memory 0.55; aims 0.95, 0.9 and 0.8). CPU and memory of a slot are "
             "those at the sustained rate, everything in it together (JVM and Python processes, source and acker too). "
@@ -299,7 +301,7 @@ def _carried_out(found: dict[str, Any]) -> list[str]:
             "tuples is predicted where the profile's trials at low rates tell it (`base`); else, as in the paper, what "
             "no tuples reach is taken to use none."
         ),
-        _table(SLOTS_HEAD, slots(found["cluster"])),
+        table(SLOTS_HEAD, slots(found["cluster"])),
     ]
 
 
@@ -320,11 +322,3 @@ def planned_parts(found: Sequence[dict[str, Any]]) -> dict[str, list[float]]:
     for one in found:
         parts.setdefault(pair_name(one), []).append(one["actualTps"] / one["sizedForTps"])
     return parts
-
-
-def _table(head: list[str], lines: list[list[str]]) -> str:
-    return "\n".join("| " + " | ".join(line) + " |" for line in [head, ["---"] * len(head), *lines])
-
-
-def _filled(text: str) -> str:
-    return textwrap.fill(text, WIDTH, break_long_words=False, break_on_hyphens=False)

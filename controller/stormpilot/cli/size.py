@@ -166,7 +166,7 @@ def _chosen(answers: list[Any], method: Method, mapping: Mapping) -> Placed | In
 
 
 def _print_even_shuffle(problem: Problem, placed: Placed, supported_tps: float) -> None:
-    """What the same placement supports where tuples are split evenly, if that is more than they are now."""
+    """Rate that the same placement supports where shuffles split evenly, if theirs do not and that is more."""
     even_tps = _predicted(msgspec.structs.replace(problem, shuffle="even"), placed).supported_tps
     if problem.shuffle == "local" and even_tps is not None and even_tps > supported_tps * (1 + 1e-9):
         typer.echo(

@@ -10,12 +10,14 @@ import msgspec
 import networkx as nx
 import pytest
 
-from benchmarks.sizes import page
+from benchmarks.sizes import day, page
 from benchmarks.sizes.cases import NODES, cases, problem_of
 from benchmarks.sizes.cluster import topology_of
 from benchmarks.sizes.compare import Models, measured_models, published_models, row, rows, with_predictions
 from benchmarks.sizes.dags import ALL, APPLICATIONS, MICRO, SOURCE, Dag, linear_of
 from micro_tasks.parse_xml import IN_TURN
+from stormpilot.decide.reasons import Reason
+from stormpilot.sizing.advice import Advice
 from stormpilot.sizing.performance import Performance, Point
 from stormpilot.sizing.problem import Problem, Slot
 from stormpilot.sizing.rates import input_gains
@@ -141,11 +143,12 @@ def found(models: Models) -> dict[str, Any]:
         "rows": {"published": rows(dags, models)},
         "cluster": [carried_out()],
         "left": 0,
+        "day": {},
     }
 
 
 def test_slots_that_are_saved_are_a_part_of_those_of_lsa_with_rsm(found: dict[str, Any]) -> None:
-    (linear, _) = page.table(found["rows"]["published"])
+    (linear, _) = page.slots_needed(found["rows"]["published"])
     assert linear[:4] == ["linear", "50", "7", "7"]
     assert (linear[6], linear[-1]) == ("4", "43%")
 
@@ -196,6 +199,35 @@ def test_the_hub_sends_to_each_of_its_receivers_in_turn(models: Models) -> None:
     made = topology_of(star, dict.fromkeys((c.id for c in star.components), 2))
     streams = {b: [(i.componentId, i.streamId) for i in made.thrift_bolts[b].common.inputs] for b in ("blob", "table")}
     assert streams == {"blob": [("xml", IN_TURN[0])], "table": [("xml", IN_TURN[1])]}
+
+
+def played(slots: float, through_ratio: float, changes: list[str]) -> dict[str, Any]:
+    """A day, all hours alike."""
+    hours = [{"tps": tps, "throughTps": through_ratio * tps, "slots": slots} for tps in day.HOURS_TPS]
+    said = [{"hour": 8, "what": what} for what in changes]
+    return {"hourS": 30.0, "hours": hours, "changes": said, "loadAverage": [1.0, 2.0]}
+
+
+def test_page_has_what_a_size_that_follows_the_day_needs_and_loses(found: dict[str, Any]) -> None:
+    days = {"peak": played(3.0, 1.0, []), "followed": played(1.5, 0.9, ["SCALE_UP, for 240/s"])}
+    text = "\n".join(page.sections({**found, "day": days}))
+    assert "| peak | 72 | 100.0% | 0 | 0 | 0 |" in text
+    assert "| followed | 36 | 90.0% | 24 | 1 | 0 |" in text
+    assert "| 0 | 40 | 3 | 40 | 1.5 | 36 |" in text
+
+
+def test_tuples_are_counted_on_where_the_source_starts_again_within_an_hour() -> None:
+    counting = day.Counting()
+    for hour, trial, completed in ((0, 1, 5), (0, 1, 9), (0, 1, 2), (1, 2, 4)):
+        counting.count(hour, trial, [{"task": 3, "completed": completed}])
+    assert dict(counting.completed) == {0: 11, 1: 4}
+
+
+def test_the_operator_understands_what_is_proposed() -> None:
+    advice = Advice("up", 190.0, 180.0, 237.5, {"pi": (1, 2)}, (1, 3), held=False, more_tasks={})
+    found = day.PROPOSED.search(f"{Reason.SCALE_UP}: {advice.text}")
+    assert found is not None
+    assert found.groups() == ("SCALE_UP", "237.5")
 
 
 def test_correlation_needs_four_points() -> None:

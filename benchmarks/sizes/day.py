@@ -1,0 +1,224 @@
+"""A day's rates, played fast: one size for the peak against sizes that follow the controller's proposals.
+
+The operator of the second variant is this program: it carries out what `stormpilot status` proposes, when it does.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import tempfile
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from benchmarks.control.live import STORMPILOT, Controller, write_config
+from benchmarks.flow.jobs import until
+from benchmarks.markdown import filled, table
+from benchmarks.sizes.cases import SOURCE_NEEDS, Case
+from benchmarks.sizes.cluster import PLACED_S, Run, Say, isolated
+from benchmarks.sizes.compare import Models
+from benchmarks.sizes.dags import linear_of
+from stormpilot.local.cluster import LocalCluster
+from stormpilot.observe.reader import Reader
+from stormpilot.sizing.problem import Problem, VmSize
+from stormpilot.trials.feeder import Feeder
+from stormpilot.zookeeper.client import connect
+from stormpilot.zookeeper.paths import Paths
+
+NAME, TASKS = "day", ("xml", "pi")
+HOURS_TPS = (
+    *(40.0, 30.0, 20.0, 20.0, 20.0, 30.0, 50.0, 80.0, 120.0, 150.0, 170.0, 180.0),
+    *(190.0, 190.0, 180.0, 170.0, 150.0, 140.0, 120.0, 100.0, 80.0, 60.0, 50.0, 40.0),
+)
+"""Of the source, by the hour: a night, a morning that rises eightfold, an evening that falls."""
+HOUR_S = 30.0
+HEADROOM_RATIO = 0.25
+"""The controller's, for the size of the peak too."""
+WATCHING = {"after_s": 5.0, "headroom_ratio": HEADROOM_RATIO}
+"""Five minutes of a real day are 2.5 s of this one; load reports come every second, a cycle is 5 s."""
+VARIANTS = ("peak", "followed")
+DAY_S = len(HOURS_TPS) * HOUR_S + 240.0
+"""Seconds for a variant; none is begun with less time left."""
+PROPOSED = re.compile(r"(SCALE_UP|SCALE_DOWN): .* --rate ([\d.e+]+)")
+POLL_S = 1.0
+
+
+def measure(out: Path, project: Path, models: Models, ends_s: float, say: Say) -> None:
+    """Play the day under the variants that `out` lacks, as long as there is time."""
+    for variant in VARIANTS:
+        if not result(out, variant).exists() and time.monotonic() + DAY_S < ends_s:
+            say(f"{variant}: a day of {len(HOURS_TPS)} hours of {HOUR_S:g} s")
+            found = _played(variant, project, models, say)
+            result(out, variant).write_text(json.dumps(found, indent=1) + "\n")
+
+
+def result(out: Path, variant: str) -> Path:
+    """The file of a variant."""
+    return out / f"day-{variant}.json"
+
+
+def problem_of(models: Models, rate_tps: float) -> Problem:
+    """The line of the tasks on the measured models, for a rate."""
+    line = linear_of(TASKS, [rate_tps])
+    return msgspec.structs.replace(
+        line.problem(models.by_task, models.slot),
+        name=NAME,
+        vms=[VmSize(name="node", slots=1)],
+        components=line.components(models.by_task, SOURCE_NEEDS),
+    )
+
+
+@dataclass
+class Counting:
+    """Tuples that came through, by the hour. A source that starts again begins to count at 0."""
+
+    completed: dict[int, int] = field(default_factory=lambda: defaultdict(int))
+    _last: dict[int, tuple[int, int]] = field(default_factory=dict)
+
+    def count(self, hour: int, trial: int, sources: list[dict[str, Any]]) -> None:
+        """Add what came through since the last look at this trial."""
+        for s in sources:
+            seen = self._last.get(s["task"], (0, 0))
+            before = seen[1] if seen[0] == trial and s["completed"] >= seen[1] else 0
+            self.completed[hour] += s["completed"] - before
+            self._last[s["task"]] = (trial, s["completed"])
+
+
+def _played(variant: str, project: Path, models: Models, say: Say) -> dict[str, Any]:
+    first_tps = max(HOURS_TPS) if variant == "peak" else HOURS_TPS[0]
+    problem = problem_of(models, round(first_tps * (1 + HEADROOM_RATIO), 1))
+    most = Case(problem_of(models, max(HOURS_TPS) * (1 + HEADROOM_RATIO)), "mba", "sam").threads
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        file = folder / "day.json"
+        file.write_bytes(msgspec.json.encode(problem))
+        cluster = stack.enter_context(isolated("bench-day", models.slot.memory_mb, models.cores))
+        session = connect(cluster.zookeeper_hosts)
+        stack.callback(session.stop)
+        run = Run(cluster, session, project, Case(problem, "mba", "sam"), file, models.cores, {}, None, say)
+        feeder, _ = stack.enter_context(run.carried_out(most))
+        if variant == "peak":
+            return _hours(cluster, feeder, lambda: None, say)
+        config = {
+            "zookeeper": {"hosts": cluster.zookeeper_hosts},
+            "decide": {"mode": "act"},
+            "cycle": {"period_s": 5.0},
+            "load": {"window_s": 10.0},
+            "sizing": {"files": {NAME: str(file)}, **WATCHING},
+            "api": {"enabled": False},
+        }
+        log = folder / "log"
+        controller = Controller("day", write_config(folder / "controller.yaml", config), log)
+        stack.callback(controller.stop)
+        reader = Reader(session, Paths())
+        until("a controller leads", lambda: None if reader.read().controller else log.read_text()[-500:], PLACED_S)
+        operator = Operator(cluster, reader, feeder.topology_id, file)
+        stack.callback(operator.wait)
+        return _hours(cluster, feeder, operator.look, say)
+
+
+class Operator:
+    """Carries out every proposal, one after the other, as somebody would who only does what `status` says."""
+
+    def __init__(self, cluster: LocalCluster, reader: Reader, topology_id: str, file: Path) -> None:
+        self._cluster, self._reader, self._topology_id, self._file = cluster, reader, topology_id, file
+        self._running: subprocess.Popen[bytes] | None = None
+
+    def look(self) -> str | None:
+        """Begin what is proposed now, unless something is being carried out; in words."""
+        if self._running is not None and self._running.poll() is None:
+            return None
+        state = self._reader.read().controller
+        sizes = [t.size for t in state.topologies if t.topology_id == self._topology_id] if state is not None else []
+        found = PROPOSED.search(" ".join(sizes))
+        if found is None:
+            return None
+        command = [
+            *(str(STORMPILOT), "apply-size", str(self._file), "--rate", found[2]),
+            *("--nimbus", str(self._cluster.nimbus_address), "--zookeeper", self._cluster.zookeeper_hosts),
+        ]
+        self._running = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        return f"{found[1]}, for {found[2]}/s"
+
+    def wait(self) -> None:
+        """Wait for what is being carried out."""
+        if self._running is not None:
+            self._running.wait()
+
+
+def _hours(cluster: LocalCluster, feeder: Feeder, look: Callable[[], str | None], say: Say) -> dict[str, Any]:
+    counting = Counting()
+    hours: list[dict[str, Any]] = []
+    changes: list[dict[str, Any]] = []
+    loads: list[float] = []
+    for hour, tps in enumerate(HOURS_TPS):
+        trial = feeder.send(tps, HOUR_S)
+        ends_s = time.monotonic() + HOUR_S
+        slots: list[int] = []
+        while time.monotonic() < ends_s:
+            time.sleep(POLL_S)
+            counting.count(hour, trial, feeder.sources(trial))
+            slots.append(sum(w.topology_id == feeder.topology_id for w in cluster.workers()))
+            if (change := look()) is not None:
+                changes.append({"hour": hour, "what": change})
+                say(f"hour {hour}: {change}")
+        through_tps = counting.completed[hour] / HOUR_S
+        hours.append({"tps": tps, "throughTps": round(through_tps, 2), "slots": round(sum(slots) / len(slots), 2)})
+        loads.append(round(os.getloadavg()[0], 2))
+        say(f"hour {hour}: {through_tps:.1f} of {tps:g} tuples/s came through on {hours[-1]['slots']:g} slots")
+    return {"hourS": HOUR_S, "hours": hours, "changes": changes, "loadAverage": [min(loads), max(loads)]}
+
+
+def summary(found: dict[str, Any]) -> dict[str, float]:
+    """Slot hours, the part of all tuples that came through, and the hours in which less than 95% did."""
+    hours = found["hours"]
+    return {
+        "slotHours": round(sum(h["slots"] for h in hours), 1),
+        "throughRatio": sum(h["throughTps"] for h in hours) / sum(h["tps"] for h in hours),
+        "shortHours": sum(h["throughTps"] < 0.95 * h["tps"] for h in hours),
+    }
+
+
+def paragraphs(found: dict[str, dict[str, Any]], cores: int) -> list[str]:
+    """The page's section, for as many variants as there are."""
+    if not found:
+        return []
+    rows, told = [], []
+    for variant, one in found.items():
+        s = summary(one)
+        changed = Counter(c["what"].partition(",")[0] for c in one["changes"])
+        rows.append(
+            [variant, f"{s['slotHours']:g}", f"{s['throughRatio']:.1%}", f"{s['shortHours']:g}"]
+            + [str(changed[kind]) for kind in ("SCALE_UP", "SCALE_DOWN")]
+        )
+        told.append("load average {} to {}".format(*one["loadAverage"]))
+    names = list(found)
+    by_hour = [
+        [str(h), f"{tps:g}"]
+        + [f"{x:g}" for v in names for x in (found[v]["hours"][h]["slots"], found[v]["hours"][h]["throughTps"])]
+        for h, tps in enumerate(HOURS_TPS)
+    ]
+    return [
+        "## Growing and shrinking over a day",
+        filled(
+            f"A line of {', '.join(TASKS)} under a day's rates, an hour in {HOUR_S:g} s, on isolated nodes of a "
+            f"machine of {cores} cores ({', '.join(told)}). `peak`: sized once, for {1 + HEADROOM_RATIO:.0%} of the "
+            "highest rate. `followed`: sized for the first hour; a controller watches the size (`sizing.files`), and "
+            "each proposal is carried out by `stormpilot apply-size`, which is a rebalance: workers restart. Both have "
+            "the same tasks."
+        ),
+        table(
+            ["size", "slot hours", "of all tuples came through", "hours below 95%", "grown", "shrunk"],
+            rows,
+        ),
+        table(["hour", "tuples/s", *(f"{v}: {x}" for v in names for x in ("slots", "through/s"))], by_hour),
+    ]
