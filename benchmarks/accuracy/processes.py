@@ -8,6 +8,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from benchmarks.command import cpu_s
 from stormpilot.local.cluster import LocalCluster
 
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
@@ -53,8 +54,8 @@ def worker_cpu(cluster: LocalCluster) -> list[WorkerCpu]:
                 worker.topology_id,
                 worker.port,
                 worker.pid,
-                _cpu_s(worker.pid),
-                sum(_cpu_s(pid) for pid in below),
+                cpu_s(worker.pid),
+                sum(cpu_s(pid) for pid in below),
                 waited_s,
                 threads,
                 age_s(worker.pid),
@@ -90,14 +91,6 @@ def used(before: list[WorkerCpu], after: list[WorkerCpu], elapsed_s: float) -> l
             )
         )
     return rates
-
-
-def _cpu_s(pid: int) -> float:
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
-    except OSError:  # it ended meanwhile
-        return 0.0
-    return (int(fields[11]) + int(fields[12])) / TICKS_PER_S
 
 
 def age_s(pid: int) -> float:

@@ -12,9 +12,9 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+from benchmarks.command import cpu_s
 from benchmarks.control.scale import PERIOD_S, Played, children, cycles_of, memory_mb, playing, running_model, tcp_bytes
 from benchmarks.control.soak import log_errors, memory_growth
-from stormpilot.planner_process import cpu_s
 
 SUPERVISORS, EXECUTORS, TOPOLOGIES = 2_500, 100_000, 500
 """Topologies of 200 executors, as in part `cycles`."""

@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from benchmarks.command import cpu_s
 from stormpilot.local.zookeeper import LocalZooKeeper
 from stormpilot.messages.core import (
     ComponentPart,
@@ -28,7 +29,6 @@ from stormpilot.messages.core import (
 )
 from stormpilot.messages.load import JvmPart, LoadReport, TaskLoad
 from stormpilot.observe.reports import Reports
-from stormpilot.planner_process import cpu_s
 from stormpilot.zookeeper.client import ZooKeeper
 from stormpilot.zookeeper.paths import Paths
 

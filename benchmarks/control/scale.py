@@ -24,6 +24,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from benchmarks.command import cpu_s
 from stormpilot.generate.models.loaded import Loaded, loaded
 from stormpilot.local.zookeeper import LocalZooKeeper
 from stormpilot.model.compiled import compile_model
@@ -31,7 +32,6 @@ from stormpilot.model.flow.model import flow_model
 from stormpilot.model.subset import with_plans
 from stormpilot.model.values import Edge, Model, Plan
 from stormpilot.planner import compute
-from stormpilot.planner_process import cpu_s
 
 ROOT = Path(__file__).resolve().parents[2]
 STORMPILOT = Path(sys.executable).with_name("stormpilot")

@@ -6,15 +6,14 @@ The figures of the report come from here, not from the controller that made the 
 from __future__ import annotations
 
 import contextlib
-import os
 import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
+from benchmarks.command import cpu_s
 from flight_delays.progress import Progress, read_progress
 from stormpilot.config import LoadSection
 from stormpilot.errors import StormpilotError, UnreachableError
@@ -37,7 +36,6 @@ PERIOD_S = 1.0
 WINDOW_S = 40.0
 KEPT = 120
 """Reports of a process."""
-TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 Counts = Counter[tuple[int, str, float]]
 Process = tuple[int, str, int, int]
 """Task, host, process id and start (ms) of a process that reports."""
@@ -292,16 +290,8 @@ def _cpu_s_per_node(cluster: LocalCluster) -> dict[str, float]:
         while pending:
             pid = pending.pop()
             pending += children[pid]
-            used[worker.supervisor] += _cpu_s(pid)
+            used[worker.supervisor] += cpu_s(pid)
     return dict(used)
-
-
-def _cpu_s(pid: int) -> float:
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
-    except OSError:  # it ended meanwhile
-        return 0.0
-    return (int(fields[11]) + int(fields[12])) / TICKS_PER_S
 
 
 def _fields(section: LoadSection) -> dict[str, Any]:
