@@ -138,7 +138,7 @@ class Operator:
         if self._running is not None and self._running.poll() is None:
             return None
         state = self._reader.read().controller
-        sizes = [t.size for t in state.topologies if t.topology_id == self._topology_id] if state is not None else []
+        sizes = [t.size for t in state.topologies if t.id == self._topology_id] if state is not None else []
         found = PROPOSED.search(" ".join(sizes))
         if found is None:
             return None
