@@ -1,9 +1,9 @@
 """A storage service for the tasks that wait for one: azurite on loopback, behind a link as slow as a service's.
 
 Azurite (npm) and the public Python clients (`topologies/virtualenvs/micro_services.txt`) are installed below
-`build/services` when they are first needed; neither is a dependency of stormpilot. The link holds what comes from the
-service to a bandwidth over all connections, and answers come after a delay: a thread waits, and more threads share the
-bandwidth, as with the paper's services.
+`build/services` when they are first needed; neither is a dependency of stormpilot. Each node has a link of its own,
+which holds what comes from the service to a bandwidth over all of its connections, and answers come after a delay: a
+thread waits, and more threads on a node share the bandwidth, as with the paper's services.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,9 +37,9 @@ Taken = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 @dataclass(frozen=True)
 class Link:
-    """`delay_s` before each answer; `bytes_per_s` of all answers together.
+    """`delay_s` before each answer; `bytes_per_s` of all answers to a node together.
 
-    One thread gets about three answers a second, and all of them 25 blobs of 100 kB: the paper's get 2 to 3 and 30.
+    One thread gets about three answers a second, and all of a node 25 blobs of 100 kB: the paper's get 2 to 3 and 30.
     """
 
     delay_s: float = 0.3
@@ -46,17 +47,17 @@ class Link:
 
 
 class Throttle:
-    """Lets so many bytes a second through, one after the other, in the caller's own time."""
+    """Lets so many bytes a second through to each node, one after the other, in the caller's own time."""
 
     def __init__(self, bytes_per_s: float) -> None:
         self._bytes_per_s = bytes_per_s
-        self._free_s = 0.0
+        self._free_s = defaultdict[str, float](float)
 
-    def wait_s(self, now_s: float, size: int) -> float:
-        """Seconds until these bytes may go on; they count as sent."""
-        begin_s = max(now_s, self._free_s)
-        self._free_s = begin_s + size / self._bytes_per_s
-        return self._free_s - now_s
+    def wait_s(self, node: str, now_s: float, size: int) -> float:
+        """Seconds until these bytes may go on to the node; they count as sent."""
+        begin_s = max(now_s, self._free_s[node])
+        self._free_s[node] = begin_s + size / self._bytes_per_s
+        return self._free_s[node] - now_s
 
 
 def install() -> Path:
@@ -170,6 +171,7 @@ def links(ways: dict[tuple[str, int], int], link: Link) -> Iterator[None]:
 
 def _taken(to_port: int, link: Link, throttle: Throttle) -> Taken:
     async def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        node = writer.get_extra_info("peername")[0]
         try:
             far_reader, far_writer = await asyncio.open_connection("127.0.0.1", to_port)
         except OSError:
@@ -178,7 +180,7 @@ def _taken(to_port: int, link: Link, throttle: Throttle) -> Taken:
         asked = asyncio.create_task(_asked(reader, far_writer, link.delay_s))
         try:
             while data := await far_reader.read(_CHUNK):
-                await asyncio.sleep(throttle.wait_s(time.monotonic(), len(data)))
+                await asyncio.sleep(throttle.wait_s(node, time.monotonic(), len(data)))
                 writer.write(data)
                 await writer.drain()
         except OSError:

@@ -12,16 +12,17 @@ import pytest
 from benchmarks.profile.service import Link, Throttle, links
 
 
-def test_bytes_of_all_connections_share_the_bandwidth() -> None:
+def test_bytes_of_all_connections_of_a_node_share_its_bandwidth() -> None:
     throttle = Throttle(1000.0)
-    assert throttle.wait_s(10.0, 500) == pytest.approx(0.5)
-    assert throttle.wait_s(10.0, 500) == pytest.approx(1.0)
+    assert throttle.wait_s("a", 10.0, 500) == pytest.approx(0.5)
+    assert throttle.wait_s("a", 10.0, 500) == pytest.approx(1.0)
+    assert throttle.wait_s("b", 10.0, 500) == pytest.approx(0.5)
 
 
 def test_bandwidth_that_nobody_used_is_not_saved_up() -> None:
     throttle = Throttle(1000.0)
-    throttle.wait_s(10.0, 500)
-    assert throttle.wait_s(99.0, 1000) == pytest.approx(1.0)
+    throttle.wait_s("a", 10.0, 500)
+    assert throttle.wait_s("a", 99.0, 1000) == pytest.approx(1.0)
 
 
 @pytest.fixture
