@@ -47,11 +47,12 @@ def cycle_of(
     planners = PlannerClient(current, compute)
     records = AuditRecords(publisher, name, new_id)
     evictions = EvictionProposer(planners, publisher)
-    requests = RequestHandler(publisher, records, evictions, Partners(publisher))
+    partners = Partners(publisher)
+    requests = RequestHandler(publisher, records, evictions, partners)
     tracker = MoveTracker(current, publisher, outbox)
     rollouts = RolloutRunner(current, publisher, name, new_id, observer, outbox)
     otd = OtdLoop(current, publisher)
-    improvements = ImprovementProposer(planners, otd, LastPlans(max_skips), publisher)
+    improvements = ImprovementProposer(planners, otd, LastPlans(max_skips), publisher, partners)
     return Cycle(
         observer=observer,
         publisher=publisher,

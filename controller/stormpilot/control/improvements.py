@@ -9,12 +9,14 @@ from functools import partial
 from stormpilot.config import Config
 from stormpilot.control.last_plans import LastPlans
 from stormpilot.control.otd_loop import OtdLoop
+from stormpilot.control.partners import Partners
 from stormpilot.control.plan_evaluation import PlanEvaluator, PlanningTask
 from stormpilot.control.planner_client import PlannerClient
 from stormpilot.control.ranks import first_in_order, infeasible_together, outranked, with_turn
 from stormpilot.control.rollout_gates import resting
 from stormpilot.control.situation import Situation
 from stormpilot.decide.admit import TopologyState, admit
+from stormpilot.decide.approval import young
 from stormpilot.decide.criteria import Criteria, TopologyCriteria
 from stormpilot.decide.judge import Verdict
 from stormpilot.decide.reasons import Decision, Reason, skip
@@ -58,6 +60,7 @@ class ImprovementProposer:
     otd: OtdLoop
     last: LastPlans
     publisher: Publisher
+    partners: Partners
 
     def propose(self, situation: Situation) -> Verdict | None:
         """The plan of the next group, the urgent first; before it, all that may not be planned."""
@@ -114,11 +117,11 @@ class ImprovementProposer:
         return replace(verdict, decisions={**before, **verdict.decisions})
 
     def _stands(self, placement: TopologyPlan, situation: Situation) -> bool:
-        """Whether a placement is the proposal, and may still be approved."""
-        entry, _ = self.publisher.proposal(placement.id)
-        if entry is None or entry.plan.workers != placement.workers:
+        """Whether a placement is the proposal, and may still be approved, alone or with those it trades places with."""
+        decide, (entry, _) = situation.config.decide, self.publisher.proposal(placement.id)
+        if entry is None or entry.plan.workers != placement.workers or not young(entry, decide, situation.now_ms):
             return False
-        return situation.stands(placement.id, entry)
+        return bool(self.partners.proposed(placement.id, entry, situation))
 
     def _planned_and_judged(
         self, group: States, situation: Situation, forecast: Forecast, choice: Choice | None, criteria: Criteria

@@ -78,7 +78,12 @@ def stands(
     others: Sequence[HistoryEntry] = (),
 ) -> bool:
     """Whether a proposal is young enough to be approved, and still fits; `alone`, `holders`, `others` as in `unfit`."""
-    return now_ms < _until_ms(proposal, config) and not unfit(proposal, subject, alone, holders, others)
+    return young(proposal, config, now_ms) and not unfit(proposal, subject, alone, holders, others)
+
+
+def young(proposal: HistoryEntry, config: DecideSection, now_ms: int) -> bool:
+    """Whether a proposal is not too old to be approved."""
+    return now_ms < _until_ms(proposal, config)
 
 
 def _until_ms(proposal: HistoryEntry, config: DecideSection) -> int:

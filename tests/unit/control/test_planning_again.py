@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from doubles.wanted import plan_in
+from doubles.wanted import Slots, plan_in
 from doubles.world import HALF, NEAR, SPREAD, World
 from stormpilot import operate
 from stormpilot.messages.core import HistoryEntry, ModeSetting, decode, encode
@@ -160,3 +160,24 @@ def test_overload_that_has_lasted_is_planned_at_once_where_plans_are_only_propos
     assert w.tell(200) == ["NO_BETTER_PLAN", "OVERLOAD"]
     assert planner.asked == 1
     assert w.decision(t).text.endswith("; nothing has changed since")
+
+
+def beside(slots: Slots) -> Slots:
+    return {(supervisor, port + 1): executors for (supervisor, port), executors in slots.items()}
+
+
+def test_proposals_that_trade_places_stand_while_nothing_changes() -> None:
+    w = World("a", "b")
+    w.use(msgspec.structs.replace(w.config, decide=msgspec.structs.replace(w.config.decide, mode="advise")))
+    w.max_skips = 100
+    w.new_leader()
+    first, second = w.submit(SPREAD), w.submit(beside(SPREAD), name="wordcount")
+    w.wanted = {first: beside(NEAR), second: NEAR}
+    w.tell(40)
+    before = [proposal(w, t) for t in (first, second)]
+    assert all(e is not None for e in before)
+    w.planner = planner = Counting(w)
+    w.tell(100)
+    assert planner.asked == 0
+    assert [proposal(w, t) for t in (first, second)] == before
+    assert all(w.decision(t).text.endswith("; nothing has changed since") for t in (first, second))
