@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from stormpilot.local.cluster import LocalCluster
     from stormpilot.local.status import ClusterStatus
 
+SHOWN_DOWN = 3
 NameOption = Annotated[str, typer.Option("--name", help="Name of the cluster; several can run side by side.")]
 
 
@@ -107,14 +108,23 @@ def down(
     purge: Annotated[bool, typer.Option("--purge", help="Remove the logs too.")] = False,
 ) -> None:
     """End a cluster and every process that belongs to it; logs are kept."""
-    from stormpilot.local.cluster import LocalCluster
+    from stormpilot.local.ending import end
+    from stormpilot.local.state import Layout, read_remains
 
-    for cluster in LocalCluster.all(note) if everything else [LocalCluster.load(name)]:
-        was_running = cluster.running()
-        cluster.down(purge=purge)
+    for layout in Layout.existing() if everything else [Layout.known(name)]:
+        try:
+            remains = read_remains(layout)
+        except UsageError as e:
+            if not everything:
+                raise
+            note(f"skipped: {e}")
+            continue
+        if remains is None:
+            continue
+        was_running = end(layout, remains, purge=purge)
         if was_running or not everything:
-            logs = "" if purge else f"; logs are in {cluster.layout.logs}"
-            say(f"cluster {cluster.name} is down{logs}")
+            logs = "" if purge else f"; logs are in {layout.logs}"
+            say(f"cluster {layout.directory.name} is down{logs}")
 
 
 def status(
@@ -125,13 +135,37 @@ def status(
     from stormpilot.local.cluster import LocalCluster
     from stormpilot.local.status import status_of
 
-    clusters = [LocalCluster.load(name)] if name else [c for c in LocalCluster.all(note) if c.running()]
+    clusters = [LocalCluster.load(name)] if name else _running()
     found = [status_of(c) for c in clusters or [LocalCluster.load()]]
     if format is Format.json:
         print_json(found)
         return
     for one in found:
         _show(one)
+
+
+def _running() -> list[LocalCluster]:
+    """The clusters that run; the others are one line on stderr, without the default one where that is shown."""
+    from stormpilot.local import processes
+    from stormpilot.local.cluster import LocalCluster
+    from stormpilot.local.state import Layout, read_description, read_remains
+
+    running, down = [], []
+    for layout in Layout.existing():
+        try:
+            remains = read_remains(layout)
+            if remains is not None and processes.of_cluster(remains.id):
+                running.append(LocalCluster(layout, read_description(layout)))
+            else:
+                down.append(layout.directory.name)
+        except UsageError as e:
+            note(f"skipped: {e}")
+    down = [name for name in down if running or name != "default"]
+    if down:
+        names = ", ".join(down[:SHOWN_DOWN]) + (f" and {n} more" if (n := len(down) - SHOWN_DOWN) > 0 else "")
+        which, what = ("--name NAME", "one") if running else ("--all", "all of them")
+        note(f"{len(down)} down: {names}; `stormpilot local down {which} --purge` removes {what}, with the logs")
+    return running
 
 
 def _submit(**given: Any) -> None:

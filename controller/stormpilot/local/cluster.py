@@ -14,14 +14,14 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 from stormpilot.errors import RefusedError, StormpilotError, UnreachableError, UsageError
-from stormpilot.local import build, isolation, processes, state, zookeeper
+from stormpilot.local import build, ending, isolation, processes, state, zookeeper
 from stormpilot.local.home import Progress, storm_home
 from stormpilot.local.keeper import short_path
 from stormpilot.local.ports import Reservation
 from stormpilot.local.processes import MARKER, Process
 from stormpilot.local.spec import ClusterSpec
 from stormpilot.local.start_lock import one_start_at_a_time
-from stormpilot.local.state import Daemon, DaemonProcess, Description, Layout
+from stormpilot.local.state import Daemon, DaemonProcess, Description, Layout, Remains
 from stormpilot.local.workers import Worker, workers_among
 from stormpilot.logins.jaas import NIMBUS_SECTION, digest_login
 from stormpilot.nimbus import Address, Nimbus
@@ -74,22 +74,8 @@ class LocalCluster:
     @classmethod
     def load(cls, name: str = "default") -> LocalCluster:
         """The cluster of this name, running or not."""
-        layout = Layout.of(name)
-        if not layout.description_file.is_file():
-            known = ", ".join(one.directory.name for one in Layout.existing()) or "none"
-            raise UsageError(f"no local cluster is named {name} (known: {known}); `stormpilot local up` starts one")
+        layout = Layout.known(name)
         return cls(layout, state.read_description(layout))
-
-    @classmethod
-    def all(cls, skipped: Callable[[str], None] = lambda _: None) -> list[LocalCluster]:
-        """All clusters that have a folder, running or not; `skipped` hears of those that cannot be read."""
-        found = []
-        for layout in Layout.existing():
-            try:
-                found.append(cls(layout, state.read_description(layout)))
-            except UsageError as e:
-                skipped(f"skipped: {e}")
-        return found
 
     @property
     def name(self) -> str:
@@ -256,24 +242,7 @@ class LocalCluster:
         UnreachableError
             A process could not be ended.
         """
-        recorded = state.read_processes(self.layout)
-        keeper = recorded and next((p for p in self.processes() if p.pid == recorded.keeper_pid), None)
-        if keeper:
-            # It ends the others and then itself; what it cannot, or if it is stuck, is ended below.
-            with suppress(ProcessLookupError):
-                os.kill(keeper.pid, signal.SIGTERM)
-            with suppress(UnreachableError):
-                self._wait(lambda: processes.process(keeper.pid) is None, 15.0, "the keeper to end")
-        left = processes.end_cluster(self.description.id)
-        if left:
-            raise UnreachableError(f"cluster {self.name}: could not end process {', '.join(str(p.pid) for p in left)}")
-        if self.description.isolation is not None:
-            isolation.remove(self.description.isolation.token)
-        shutil.rmtree(self.layout.data, ignore_errors=True)
-        if purge:
-            with suppress(RefusedError), one_start_at_a_time(self.layout) as lock:
-                shutil.rmtree(self.layout.directory, ignore_errors=True)
-                lock.unlink()
+        ending.end(self.layout, Remains(self.description.id, self.description.isolation), purge=purge)
 
     def _start(self, ports: Reservation, progress: Progress, deadline: float) -> None:
         if self.description.isolation is not None:

@@ -41,6 +41,15 @@ class Layout:
         return cls(state_root() / name)
 
     @classmethod
+    def known(cls, name: str) -> Layout:
+        """The folder of the cluster of this name; UsageError with the known ones if there is none."""
+        layout = cls.of(name)
+        if not layout.description_file.is_file():
+            known = ", ".join(one.directory.name for one in cls.existing()) or "none"
+            raise UsageError(f"no local cluster is named {name} (known: {known}); `stormpilot local up` starts one")
+        return layout
+
+    @classmethod
     def existing(cls) -> Iterator[Layout]:
         """The folders of all clusters, running or not, by name."""
         root = state_root()
@@ -162,7 +171,7 @@ class Processes(msgspec.Struct):
 
 def read_description(layout: Layout) -> Description:
     """Read `cluster.json`; UsageError if there is none or it is not ours."""
-    with _removable(layout):
+    with _saying(f"`stormpilot local down --name {layout.directory.name} --purge` ends and removes it"):
         return _read(layout.description_file, Description)
 
 
@@ -170,7 +179,7 @@ def read_remains(layout: Layout) -> Remains | None:
     """Read that much of `cluster.json`; None if there is none, UsageError if it is not ours."""
     if not layout.description_file.is_file():
         return None
-    with _removable(layout):
+    with _saying(f"if nothing of it runs, rm -r {layout.directory}"):
         return _read(layout.description_file, Remains)
 
 
@@ -190,13 +199,11 @@ def write(path: Path, value: Any) -> None:
 
 
 @contextmanager
-def _removable(layout: Layout) -> Iterator[None]:
+def _saying(advice: str) -> Iterator[None]:
     try:
         yield
     except UsageError as e:
-        raise UsageError(
-            f"{e}; another version of stormpilot may have written it: if nothing of it runs, rm -r {layout.directory}"
-        ) from None
+        raise UsageError(f"{e}; another version of stormpilot may have written it: {advice}") from None
 
 
 def _read(path: Path, kind: type[T]) -> T:

@@ -5,14 +5,18 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from stormpilot.cli import app
-from stormpilot.errors import StormpilotError
+from stormpilot.errors import StormpilotError, UsageError
 from stormpilot.local.processes import MARKER
+
+OF_ANOTHER_VERSION = '{"schema": 0, "id": "of-another-version"}'
 
 
 @pytest.fixture(autouse=True)
@@ -28,6 +32,20 @@ def described(state: Path, name: str, text: str) -> Path:
     file.parent.mkdir(parents=True)
     file.write_text(text)
     return file
+
+
+@contextmanager
+def running_process(cluster_id: str = "of-another-version") -> Iterator[subprocess.Popen[bytes]]:
+    """A process of the cluster of this id, until it is ended or nobody needs it any more."""
+    with subprocess.Popen(
+        [sys.executable, "-c", "import sys; print(); sys.stdin.read()"],
+        env=os.environ | {MARKER: cluster_id},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as running:
+        assert running.stdout and running.stdout.readline()
+        yield running
+        running.communicate()
 
 
 def refusal(*arguments: str) -> StormpilotError:
@@ -85,34 +103,57 @@ def test_file_that_is_not_ours_is_named(state: Path) -> None:
     assert error.exit_code == 2
     assert str(file) in str(error)
     assert "missing required field" in str(error)
-    assert f"rm -r {file.parent}" in str(error)
+    assert "`stormpilot local down --name default --purge` ends and removes it" in str(error)
+    assert f"rm -r {file.parent}" in str(refusal("down"))
 
 
-def test_a_cluster_of_another_version_keeps_no_other_from_being_ended(state: Path) -> None:
-    file = described(state, "old", '{"schema": 0, "id": "of-another-version"}')
+def test_a_cluster_that_cannot_be_read_keeps_no_other_from_being_ended(state: Path) -> None:
+    file = described(state, "old", '{"schema": 0}')
     done = CliRunner().invoke(app, ["local", "down", "--all"])
     assert done.exit_code == 0
     assert f"skipped: {file}: " in done.stderr
 
 
+@pytest.mark.parametrize("which", [["--name", "old"], ["--all"]])
+def test_a_cluster_of_another_version_is_ended(state: Path, which: list[str]) -> None:
+    file = described(state, "old", OF_ANOTHER_VERSION)
+    (file.parent / "processes.json").write_text('{"schema": 0}')
+    with running_process() as process:
+        assert "`stormpilot local down --name old --purge`" in str(refusal("status", "--name", "old"))
+        done = CliRunner().invoke(app, ["local", "down", *which, "--purge"])
+        assert process.wait(60) != 0
+    assert (done.exit_code, done.stdout) == (0, "cluster old is down\n")
+    assert not file.parent.exists()
+
+
+def test_status_says_in_one_line_which_clusters_are_down(state: Path) -> None:
+    for n in range(5):
+        described(state, f"old-{n}", OF_ANOTHER_VERSION)
+    done = CliRunner().invoke(app, ["local", "status"])
+    assert done.stderr.splitlines() == [
+        "5 down: old-0, old-1, old-2 and 2 more; "
+        "`stormpilot local down --all --purge` removes all of them, with the logs"
+    ]
+    assert isinstance(done.exception, UsageError)
+    file = described(state, "running", '{"schema": 0, "id": "running-of-another-version"}')
+    with running_process("running-of-another-version"):
+        done = CliRunner().invoke(app, ["local", "status"])
+    skipped, down = done.stderr.splitlines()
+    assert skipped.startswith(f"skipped: {file}: ")
+    assert skipped.endswith("`stormpilot local down --name running --purge` ends and removes it")
+    assert down.startswith("5 down: ")
+
+
 def test_a_cluster_of_another_version_that_does_not_run_is_replaced(state: Path) -> None:
     """As far as this goes without Java."""
-    described(state, "default", '{"schema": 0, "id": "of-another-version"}')
+    described(state, "default", OF_ANOTHER_VERSION)
     assert "no-such.jar does not exist" in str(refusal("up", "--scheduler-jar", "no-such.jar"))
 
 
 def test_a_cluster_of_another_version_that_runs_is_not_replaced(state: Path) -> None:
-    described(state, "default", '{"schema": 0, "id": "of-another-version"}')
-    child = "import sys; print(); sys.stdin.read()"
-    with subprocess.Popen(
-        [sys.executable, "-c", child],
-        env=os.environ | {MARKER: "of-another-version"},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    ) as running:
-        assert running.stdout and running.stdout.readline()
+    described(state, "default", OF_ANOTHER_VERSION)
+    with running_process():
         error = refusal("up", "--scheduler-jar", "no-such.jar")
-        running.communicate()
     assert "local cluster default is running already" in str(error)
 
 
