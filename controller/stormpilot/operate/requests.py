@@ -11,7 +11,7 @@ from stormpilot.messages.settings import AuditRecord, Request, Verb
 from stormpilot.operate.change import Change
 from stormpilot.operate.operator import Operator, new_id
 from stormpilot.operate.parameters import RunningTopology, StepsBack
-from stormpilot.operate.views import audit, history
+from stormpilot.operate.views import audit, before_first, history
 from stormpilot.zookeeper.client import ConflictError, Put
 
 
@@ -55,13 +55,19 @@ def rollback(operator: Operator, topology: RunningTopology, steps: StepsBack = 1
         raise UsageError(f"steps is {steps}, expected 1 or more")
     kept = history(operator, snapshot.id)
     then = next((h.entry for h in kept if h.back == steps), None)
+    what = "" if then is None else f"plan {then.plan.plan_id}"
+    if then is None and steps == 1:
+        then, what = before_first(operator, snapshot.id, kept), "what ran before its first plan"
     if then is None:
-        raise RefusedError(
-            f"{snapshot.name}: there is no plan {steps} back, the history holds {len(kept)} (stormpilot plan history)"
-        )
-    now = kept[0].entry
+        why = f"there is no plan {steps} back, the history holds {len(kept)} (stormpilot plan history)"
+        if steps == 1:
+            why += (
+                f", and what ran before the first one is not kept; `stormpilot mode off {snapshot.name}` and then "
+                f"`storm rebalance {snapshot.name}` have Storm's scheduler place it anew"
+            )
+        raise RefusedError(f"{snapshot.name}: {why}")
     _check(operator, "rollback", snapshot, then)
-    text = f"{snapshot.name}: back to plan {then.plan.plan_id}; the leading controller is asked to publish it"
+    text = f"{snapshot.name}: back to {what}; the leading controller is asked to publish it"
     return _ask(
         operator,
         "rollback",
@@ -70,7 +76,7 @@ def rollback(operator: Operator, topology: RunningTopology, steps: StepsBack = 1
         text,
         then,
         danger=f"executors of {snapshot.name} move back to where they were",
-        before=_plan(now),
+        before=_plan(kept[0].entry) if kept else None,
         after=_plan(then),
         steps=steps,
     )

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from stormpilot.errors import UsageError
 from stormpilot.messages.controller_state import ControllerState, TopologyView
-from stormpilot.messages.core import ClusterSnapshot, HistoryEntry, decode
+from stormpilot.messages.core import ClusterSnapshot, HistoryEntry, PlanMessage, Worker, decode, plan_checksum
+from stormpilot.messages.moves import MoveState
 from stormpilot.messages.rollouts import Rollout, belongs_to, whole_plans
 from stormpilot.messages.settings import AuditRecord, DrainSetting
 from stormpilot.operate.operator import Operator
@@ -54,6 +57,38 @@ def history(operator: Operator, topology_id: str) -> list[HistoryStep]:
         whole = whole[1:] if whole and whole[0].rollout_of == target else whole
         first = 0 if whole and belongs_to(whole[0], target) else 1
     return [HistoryStep(back=i, entry=e) for i, e in enumerate(whole, start=first)]
+
+
+def before_first(operator: Operator, topology_id: str, kept: Sequence[HistoryStep]) -> HistoryEntry | None:
+    """The placement before the first plan, which has no plan before it, as a plan to go back to; None: not known.
+
+    A rollout keeps it, and the effect check of a plan until it is over.
+    """
+    rollout, _ = operator.read(operator.paths.rollout(topology_id), Rollout)
+    move, _ = operator.read(operator.paths.moves(topology_id), MoveState)
+    begun = None if rollout is None or not rollout.running else rollout.entry
+    first = kept[0].entry if kept else begun
+    if first is None:
+        return None
+    former: list[Worker] = []
+    if rollout is not None and belongs_to(first, rollout.entry.plan.plan_id):
+        former = rollout.former
+    elif move is not None and move.plan_id == first.plan.plan_id:
+        former = move.former
+    if not former:
+        return None
+    plan_id = f"before-{first.plan.plan_id}"
+    plan = PlanMessage(
+        plan_id=plan_id,
+        plan_set=plan_id,
+        topology_id=topology_id,
+        epoch=0,
+        created_at_ms=first.plan.created_at_ms,
+        planner="rollback",
+        workers=former,
+        checksum=plan_checksum(topology_id, plan_id, plan_id, 0, former),
+    )
+    return HistoryEntry(plan=plan, reason="", text="the placement before the first plan")
 
 
 def audit(operator: Operator, since_ms: int = 0) -> list[AuditRecord]:

@@ -22,6 +22,7 @@ from stormpilot.messages.core import (
     encode,
     plan_checksum,
 )
+from stormpilot.messages.moves import MoveState
 from stormpilot.messages.rollouts import Phase, Rollout, RolloutStepPart
 from stormpilot.messages.settings import DrainSetting, Request
 from stormpilot.operate import Operator
@@ -179,10 +180,71 @@ def test_rollback_goes_back_to_what_ran_before_a_rollout_however_far_that_came(
     m = Rollout(topology_id=ID, entry=entry(plan_id=target), steps=[step], phase=phase, since_ms=1, started_at_ms=1)
     zookeeper.put(PATHS.rollout(ID), encode(m))
     operate.rollback(operator(zookeeper), "flights")
+    assert asked_for(zookeeper).plan.plan_id == before
+    back = {h.back: h.entry.plan.plan_id for h in operate.history(operator(zookeeper), ID)}
+    assert back[1] == before
+
+
+FIRST_STEP = {"plan_id": "p-1-1-abcd", "rollout_of": "p-1"}
+
+
+@pytest.mark.parametrize(
+    ("published", "phase"),
+    [
+        ([], "draining"),
+        ([FIRST_STEP], "moving"),
+        ([FIRST_STEP], "ended"),
+        ([FIRST_STEP, {"plan_id": "p-1"}], "moving"),
+        ([FIRST_STEP, {"plan_id": "p-1"}], "ended"),
+    ],
+)
+def test_rollback_of_the_first_plan_goes_back_to_what_ran_before_it(
+    zookeeper: MemoryZooKeeper, published: list[dict[str, str]], phase: Phase
+) -> None:
+    without_history(zookeeper)
+    zookeeper.put(PATHS.topology(ID), encode(topology({t: slot for slot, ts in PARTLY.items() for t in ts}, id=ID)))
+    for n, plan in enumerate(published, start=1):
+        zookeeper.put(PATHS.plan_history(ID, f"{n:010d}"), encode(entry(**plan)))
+    step, former = RolloutStepPart(workers=entry().plan.workers), entry(RUNNING).plan.workers
+    m = Rollout(topology_id=ID, entry=entry(), steps=[step], phase=phase, since_ms=1, started_at_ms=1, former=former)
+    zookeeper.put(PATHS.rollout(ID), encode(m))
+    change = operate.rollback(operator(zookeeper), "flights")
+    assert "flights: back to what ran before its first plan; " in change.text
+    assert asked_for(zookeeper).plan.workers == former
+
+
+def test_rollback_of_a_first_plan_that_made_it_worse_goes_back_to_what_ran_before_it(
+    zookeeper: MemoryZooKeeper,
+) -> None:
+    without_history(zookeeper)
+    zookeeper.put(PATHS.plan_history(ID, "0000000001"), encode(entry(RUNNING, plan_id="p-1")))
+    former = entry(OTHER).plan.workers
+    zookeeper.put(PATHS.moves(ID), encode(MoveState(topology_id=ID, phase="rollback", plan_id="p-1", former=former)))
+    operate.rollback(operator(zookeeper), "flights")
+    assert asked_for(zookeeper).plan.workers == former
+
+
+@pytest.mark.parametrize("plans", [0, 1])
+def test_rollback_to_what_nobody_knows_says_how_storm_places_it_anew(zookeeper: MemoryZooKeeper, plans: int) -> None:
+    without_history(zookeeper)
+    if plans:
+        zookeeper.put(PATHS.plan_history(ID, "0000000001"), encode(entry(RUNNING, plan_id="p-1")))
+    text = refused(zookeeper, "rollback")
+    assert f"there is no plan 1 back, the history holds {plans}" in text
+    assert "`stormpilot mode off flights` and then `storm rebalance flights`" in text
+    with pytest.raises(RefusedError, match=f"flights: there is no plan 5 back, the history holds {plans}") as e:
+        operate.rollback(operator(zookeeper), "flights", 5)
+    assert "storm rebalance" not in str(e.value)
+
+
+def without_history(zookeeper: MemoryZooKeeper) -> None:
+    for name in zookeeper.children([PATHS.plan_history(ID)])[0]:
+        zookeeper.delete(PATHS.plan_history(ID, name))
+
+
+def asked_for(zookeeper: MemoryZooKeeper) -> HistoryEntry:
     (node,) = zookeeper.read([PATHS.request(ID)])
     assert node is not None
     asked = decode(node.data, Request, "request").entry
     assert asked is not None
-    assert asked.plan.plan_id == before
-    back = {h.back: h.entry.plan.plan_id for h in operate.history(operator(zookeeper), ID)}
-    assert back[1] == before
+    return asked
