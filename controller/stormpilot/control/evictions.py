@@ -17,8 +17,10 @@ from stormpilot.config import DecideSection
 from stormpilot.control.planner_client import PlannerClient
 from stormpilot.control.situation import Situation
 from stormpilot.decide.admit import TopologyState, blacked_out, forbidden, held, on_its_way, workers_starting
+from stormpilot.decide.approval import young
 from stormpilot.decide.judge import Verdict
 from stormpilot.decide.reasons import Decision, Reason, skip
+from stormpilot.messages.core import HistoryEntry
 from stormpilot.model.subset import subset, without
 from stormpilot.model.values import Plan, Topology, TopologyPlan
 from stormpilot.observe.storm_keys import ORDER_STRATEGY, resource_aware
@@ -115,28 +117,33 @@ class EvictionProposer:
         """The decision to give a plan up, or the proposal; what is proposed already stays as it is."""
         t, config = state.topology.id, situation.config.decide
         decision = Decision(t, "publish", Reason.EVICTED, _text(state, found), found.waited_s, config.evict_after_s)
+        plan = Plan(planner="none", topologies=[TopologyPlan(id=t, workers=[])])
+        standing = self._standing(state, decision.text, config, situation.now_ms)
         if state.mode != "act":
             decision = replace(decision, action="advise")
-        elif config.evict_approval:
-            standing = self._standing(state, decision.text, config, situation.now_ms)
             if standing is not None:
-                return Verdict.without_plan({t: standing}, situation.memory)
+                verdict = Verdict.without_plan({t: decision}, situation.memory)
+                return replace(verdict, standing={t: plan.topologies[0]})
+        elif config.evict_approval:
+            if standing is not None:
+                return Verdict.without_plan({t: _waits(standing, state, config)}, situation.memory)
             text = f"{decision.reason}: {decision.text}"
             decision = replace(decision, action="advise", reason=Reason.APPROVAL_NEEDED, text=text)
-        plan = Plan(planner="none", topologies=[TopologyPlan(id=t, workers=[])])
         return Verdict.of_one(decision, plan, situation.memory, situation.part_for({t}))
 
-    def _standing(self, state: TopologyState, text: str, config: DecideSection, now_ms: int) -> Decision | None:
-        """APPROVAL_NEEDED while the same proposal, a young one, waits."""
+    def _standing(self, state: TopologyState, text: str, config: DecideSection, now_ms: int) -> HistoryEntry | None:
+        """The same proposal, while it is young."""
         entry, _ = self.publisher.proposal(state.topology.id)
         if entry is None or not entry.gives_up or not entry.text.endswith(text):
             return None
-        until_ms = entry.plan.created_at_ms + int(config.approval_max_age_s * 1000)
-        if now_ms >= until_ms:
-            return None
-        name = state.topology.name
-        sentence = f"{entry.plan.plan_id} ({entry.text}) waits for `stormpilot approve {name}`"
-        return skip(state.topology.id, Reason.APPROVAL_NEEDED, sentence, until_ms=until_ms)
+        return entry if young(entry, config, now_ms) else None
+
+
+def _waits(proposal: HistoryEntry, state: TopologyState, config: DecideSection) -> Decision:
+    """APPROVAL_NEEDED for a proposal that lies there."""
+    until_ms = proposal.plan.created_at_ms + int(config.approval_max_age_s * 1000)
+    text = f"{proposal.plan.plan_id} ({proposal.text}) waits for `stormpilot approve {state.topology.name}`"
+    return skip(state.topology.id, Reason.APPROVAL_NEEDED, text, until_ms=until_ms)
 
 
 def _may_leave(state: TopologyState, situation: Situation) -> bool:

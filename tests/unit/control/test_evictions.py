@@ -191,6 +191,15 @@ def test_in_mode_advise_it_is_a_proposal_alone() -> None:
     w.tell(200)
     assert w.plan(humble) is not None
     assert (w.decision(humble).action, w.decision(humble).reason) == ("advise", "EVICTED")
+    first = proposal(w, humble)
+    assert first is not None
+    w.tell(100)
+    assert proposal(w, humble) == first, "it stands while nothing changes"
+    w.tell(900)
+    assert proposal(w, humble) != first, "it is too old to be approved"
+    approve(w, humble)
+    w.tell(10)
+    assert w.plan(humble) is None
 
 
 @pytest.mark.parametrize(
