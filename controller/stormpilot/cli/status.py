@@ -86,6 +86,8 @@ def _topologies(topologies: list[dict[str, Any]]) -> None:
 def _lines(t: dict[str, Any]) -> list[str]:
     """Lines about a topology below its row."""
     lines = []
+    if t["unplaced"]:
+        lines.append(f"{t['unplaced']} of {t['executors']} executors run nowhere")
     if t["text"]:
         lines.append(f"plug-in: {t['text']}")
     if (m := t["rollout"]) is not None and (m["running"] is not False or m["sinceS"] < ENDED_SHOWN_S):

@@ -185,6 +185,14 @@ def test_a_topology_without_any_plan_is_no_failure(capsys: pytest.CaptureFixture
     assert "NO_PLAN" not in text
 
 
+def test_executors_that_run_nowhere_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+    lost = {ID: topology(everywhere({("a", 6700): (1, 2, 5)}))}
+    command.show(gathered(healthy(topologies=lost, plans={}, statuses={ID: shim_says("fallback", "NO_PLAN")})))
+    assert "flights     3 of 6 executors run nowhere" in capsys.readouterr().out
+    command.show(gathered(healthy()))
+    assert "run nowhere" not in capsys.readouterr().out
+
+
 def test_a_topology_without_a_plan_that_needs_sites_is_not_placed_by_storm() -> None:
     text = "no plan; executors are placed by the sites of their components"
     (row,) = gathered(healthy(plans={}, statuses={ID: shim_says("fallback", "NO_PLAN", text)}))["topologies"]
