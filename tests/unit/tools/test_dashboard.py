@@ -52,7 +52,9 @@ def test_every_alert_has_its_paragraph_in_the_manual() -> None:
         if line.startswith("### ")
     }
     for rule in rules:
-        page, _, anchor = rule["annotations"]["runbook"].partition("#")
+        path, _, where = rule["annotations"]["runbook"].partition(" ")
+        assert where == "(in the repository of stormpilot and in the compose archive of its release)"
+        page, _, anchor = path.partition("#")
         assert page == "docs/guide/runbook.md"
         assert anchor == rule["alert"].lower()
         assert anchor in headings, f"docs/guide/runbook.md says nothing of {rule['alert']}"
