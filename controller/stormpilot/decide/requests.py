@@ -55,10 +55,12 @@ def answer(
     traffic: Traffic = "measured",
     holders: Holders = NOBODY,
     others: Sequence[HistoryEntry] = (),
+    *,
+    moving: bool = False,
 ) -> RequestOutcome:
     """Decide about the request for the topology of `subject` (None: one that cannot be read); the others as in `unfit`.
 
-    `lost`: supervisors that went, of `known`.
+    `lost`: supervisors that went, of `known`. `moving`: as in `refusal`.
     """
     if request is None:
         return _refused("the request cannot be read")
@@ -75,7 +77,7 @@ def answer(
         return RequestOutcome(done=False, decision=waiting)
     if request.verb == "replan":
         return RequestOutcome(done=False, lift_hold=subject.hold is not None)
-    return _publish(request, subject, alone, config, now_ms, traffic, holders, others)
+    return _publish(request, subject, alone, config, now_ms, traffic, holders, others, moving)
 
 
 def unfit(
@@ -192,6 +194,7 @@ def _publish(
     traffic: Traffic,
     holders: Holders,
     others: Sequence[HistoryEntry],
+    moving: bool,
 ) -> RequestOutcome:
     """An approved plan, or the one to roll back to."""
     entry, t = request.entry, subject.topology
@@ -199,7 +202,7 @@ def _publish(
         return _refused("it names no plan")
     plan_id = entry.plan.plan_id
     problems = unfit(entry, subject, alone, holders, others)
-    if why := refusal(request.verb, entry, subject, problems, now_ms, config.approval_max_age_s):
+    if why := refusal(request.verb, entry, subject, problems, now_ms, config.approval_max_age_s, moving=moving):
         return _refused(why)
     note = ""
     if problems:  # of a rollback, about CPU: it ran like this before, and start-up alone may use more than the limit

@@ -200,16 +200,49 @@ def test_a_rollback_goes_back_before_the_whole_not_to_a_step_of_it() -> None:
     w, t = world()
     w.tell(300)
     assert nodes(w.slots(t)) == nodes(TOGETHER)
-    with pytest.raises(RefusedError, match="no plan 1 back"):
-        operate.rollback(operator(w), t, 1)  # one plan was ever published; its steps are none
+    with pytest.raises(RefusedError, match="no plan 2 back"):
+        operate.rollback(operator(w), t, 2)  # one plan was ever published; its steps are none
+    w.wanted = {}
+    operate.rollback(operator(w), t, 1)
+    w.tell(200)
+    rolled_back(w, t, APART)
 
 
-def rolled_back(w: World, t: str) -> None:
+@pytest.mark.parametrize("phase", ["ready", "draining", "moving"])
+def test_a_rollback_in_the_middle_of_the_first_rollout_goes_back_to_what_storm_had_made(phase: str) -> None:
+    w, t = world()
+    begun(w, t, phase)
+    w.wanted = {}
+    operate.rollback(operator(w), t, 1)
+    w.tell(300)
+    assert nodes(w.slots(t)) == nodes(APART)
+    assert all_active(w, t)
+    assert w.zookeeper.read([w.paths.request(t)]) == [None]
+
+
+def test_a_rollback_before_anything_has_moved_ends_the_rollout() -> None:
+    """What ran before runs still; without the request the rollout would go on once it is resumed."""
+    w, t = world()
+    begun(w, t, "ready")
+    operate.pause_rollout(operator(w), t)
+    w.wanted = {}
+    w.tell(20)
+    operate.rollback(operator(w), t, 1)
+    w.tell(20)
+    m = w.rollout(t)
+    assert m is not None
+    assert (m.step, m.outcome) == (0, "OVERTAKEN")
+    assert nodes(w.slots(t)) == nodes(APART)
+    assert w.decision(t).reason in ("ROLLBACK", "PLAN_MOVING", "OPERATOR_HOLD")
+    assert w.zookeeper.read([w.paths.request(t)]) == [None]
+
+
+def rolled_back(w: World, t: str, before: Slots = HALF) -> None:
     """It runs where all ran before, by a rollout, and every task gets tuples."""
     m = w.rollout(t)
     assert m is not None
     assert (m.entry.reason, m.outcome) == ("ROLLBACK", "DONE")
-    assert nodes(w.slots(t)) == nodes(HALF)
+    assert nodes(w.slots(t)) == nodes(before)
     assert all_active(w, t)
 
 
