@@ -105,6 +105,8 @@ def wait_until_empty(how: Steering, host: str, timeout_s: float | None) -> None:
                 + (f" ({left.decisions[topology]})" if topology in left.decisions else "")
                 for topology, n in sorted(left.executors.items())
             ]
+            if not connection.children([how.where.paths.leader])[0]:
+                of_each.append("no controller leads: nothing moves (stormpilot status)")
             shown.update("; ".join(of_each), whole - left.total, whole)
             if deadline is not None and time.monotonic() > deadline:
                 raise RefusedError(f"{host}: {left.total} executors left after {timeout_s:g} s; it stays drained")

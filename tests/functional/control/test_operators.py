@@ -140,7 +140,7 @@ def test_what_is_dangerous_is_refused_without_yes_where_nobody_can_be_asked(run:
     assert run("drain", "host-a", "--yes").out.startswith("host-a: is drained; 3 executors (3 of flights) to be moved")
     waited = run("drain", "host-a", "--yes", "--wait", "--timeout", "0")  # nobody leads here
     assert waited.code == 1
-    assert "host-a: 3 executors of flights left" in waited.err
+    assert "host-a: 3 executors of flights left; no controller leads: nothing moves" in waited.err
     assert "host-a: 3 executors left after 0 s; it stays drained" in waited.err
     status = run("status").out
     assert "drained     host-a: 3 of flights to be moved (by olga" in status
