@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -25,11 +26,14 @@ from stormpilot.control.daemon import Daemon
 from stormpilot.errors import UsageError
 from stormpilot.local.zookeeper import LocalZooKeeper
 from stormpilot.planner import compute
+from stormpilot.planner.search.warm import TINY
+from stormpilot.zookeeper import client
 from stormpilot.zookeeper.paths import Paths
+from waiting import PATIENCE_S
 
 SPREAD = everywhere({("a", 6700): (1, 4, 6), ("b", 6700): (2, 3, 5)})
 SETTINGS = """\
-zookeeper: {{hosts: '{hosts}', session_timeout_s: 4}}
+zookeeper: {{hosts: '{hosts}', session_timeout_s: 60}}
 cycle: {{period_s: 1, poll_s: 0.2}}
 load: {{window_s: 5, min_coverage_ratio: 0.2, settle_s: 0}}
 decide: {{mode: act, approve: ['*'], consecutive_hits: 1, restart_s: 0, cool_down_s: 5}}
@@ -69,6 +73,8 @@ def there(zookeeper: LocalZooKeeper, monkeypatch: pytest.MonkeyPatch) -> Iterato
     """A cluster of hosts a, b and c with one topology."""
     monkeypatch.setenv("STORMPILOT_ZOOKEEPER", zookeeper.hosts)
     monkeypatch.setattr(steer, "user", lambda: "olga")
+    monkeypatch.setattr(steer, "OUTCOME_S", PATIENCE_S)
+    monkeypatch.setattr(client, "CONNECT_S", PATIENCE_S)
     shim = ShimDouble(zookeeper.hosts, cluster("a", "b", "c"), Paths())
     shim.submit(topology(SPREAD))
     yield shim
@@ -80,6 +86,8 @@ def controller(there: ShimDouble, zookeeper: LocalZooKeeper, tmp_path: Path) -> 
     """Its configuration file; it leads until the test ends."""
     import threading
 
+    for planner in ("online", "default"):  # what they and the judgement of a plan compile, before a deadline counts
+        compute(TINY, planner, {}, seed=0, left_s=lambda: math.inf, traffic="flow")
     file = tmp_path / "controller.yaml"
     file.write_text(SETTINGS.format(hosts=zookeeper.hosts, folder=tmp_path))
     daemon = Daemon(parse(file.read_text(), "controller.yaml", tmp_path), compute, "online", "default")
@@ -90,7 +98,7 @@ def controller(there: ShimDouble, zookeeper: LocalZooKeeper, tmp_path: Path) -> 
         daemon.stop()
         thread.join(3)
         daemon.cut()
-        thread.join(10)
+        thread.join(PATIENCE_S)
     assert not thread.is_alive()
 
 
@@ -179,16 +187,27 @@ def test_wrong_names_are_refused_with_those_there_are(
     assert (done.code, said in done.err) == (code, True), done
 
 
+def measured(run: Run, said: str, *options: str) -> str:
+    """The explanation of flights once two seconds were long enough for it to say this."""
+    found: list[str] = []
+
+    def explained() -> bool:
+        found.append(run("explain", "flights", "--measure", "2", *options).out)
+        return said in found[-1]
+
+    until(explained, "reports within two seconds")
+    return found[-1]
+
+
 @pytest.mark.zookeeper
 def test_an_evening_with_a_controller(run: Run, there: ShimDouble, controller: Path) -> None:
     """Approve, look at the history, roll back, drain and wait, undrain, and read the audit of it all."""
     until(lambda: "APPROVAL_NEEDED" in run("status").out, "a plan that waits for approval")
-    explained = run("explain", "flights", "--measure", "2").out
+    explained = measured(run, "parse [2,2]")
     assert "an operator has approved, where that is needed" in explained
     assert "CLOSED" in explained
-    assert "parse [2,2]" in explained
     assert "which is not applied" in explained
-    shown = json.loads(run("explain", "flights", "--measure", "2", "-f", "json").out)
+    shown = json.loads(measured(run, '"supervisor"', "-f", "json"))
     assert shown["plan"].startswith("p-")
     assert {g["state"] for g in shown["gates"]} == {"open", "CLOSED", "not asked"}
     assert len({e["supervisor"] for e in shown["executors"]}) == 1  # the plan puts all on one node
