@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -106,12 +106,15 @@ def _capacity(s: SupervisorPart, host: HostCapacity, sharing: int, policy: Capac
     )
 
 
-def remembered(known: Iterable[CapacityPart], supervisors: Iterable[SupervisorPart]) -> dict[str, HostCapacity]:
-    """Measurements of an earlier leader, by host: a host without tasks tells nothing any more."""
-    sharing = Counter(s.host for s in supervisors)
+def remembered(known: Sequence[CapacityPart], supervisors: Iterable[SupervisorPart]) -> dict[str, HostCapacity]:
+    """Measurements of an earlier leader, by host that is there: a host without tasks tells nothing any more.
+
+    They were divided by the supervisors of a host that are in `known`; since then some may have been blacklisted.
+    """
+    sharing, there = Counter(c.host for c in known), {s.host for s in supervisors}
     found = {}
     for c in known:
-        share = sharing[c.host]  # 0: a host that is gone
+        share = sharing[c.host] if c.host in there else 0
         cores = _within(c.cores * share, MOST_CORES) if c.cores_from == "measured" else None
         memory_mb = _within(c.memory_mb * share, MOST_MEMORY_MB) if c.memory_from == "measured" else None
         if cores is not None or memory_mb is not None:

@@ -83,7 +83,16 @@ def test_what_nobody_declared_and_nobody_measured_limits_no_memory() -> None:
 def test_supervisors_of_one_host_share_what_it_has() -> None:
     nodes = cluster(host="host-a", **STORMS)
     assert [c.cores for c in capacities(nodes, MEASURED, "auto").values()] == [16.0, 16.0]
-    assert remembered(capacities(nodes, MEASURED, "auto").values(), nodes.supervisors) == MEASURED
+    assert remembered([*capacities(nodes, MEASURED, "auto").values()], nodes.supervisors) == MEASURED
+
+
+@pytest.mark.parametrize("then", [False, True], ids=["meanwhile", "before"])
+def test_a_blacklisted_supervisor_of_a_host_does_not_change_what_is_remembered_of_it(then: bool) -> None:
+    nodes = cluster(host="host-a", **STORMS)
+    a, b = nodes.supervisors
+    listed = msgspec.structs.replace(nodes, supervisors=[a, msgspec.structs.replace(b, blacklisted=True)])
+    written = [*capacities(listed if then else nodes, MEASURED, "auto").values()]
+    assert remembered(written, listed.supervisors) == MEASURED
 
 
 def told_by(loads: dict[str, list[TaskLoad]]) -> dict[str, HostCapacity]:
