@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from stormpilot.messages.controller_state import CapacityPart
 from stormpilot.messages.core import ClusterSnapshot, SupervisorPart, TopologySnapshot
 from stormpilot.messages.load import TaskLoad
+from stormpilot.observe.identity import HostNames, same_host
 from stormpilot.observe.storm_keys import resource_aware
 
 if TYPE_CHECKING:
@@ -43,13 +44,21 @@ def measured(
     topologies: Mapping[str, TopologySnapshot],
     loads: Mapping[str, Iterable[TaskLoad]],
     supervisors: Iterable[SupervisorPart],
+    former: Iterable[str] = (),
 ) -> dict[str, HostCapacity]:
     """By host, what tasks that run there tell: the median of a topology's tasks, and the largest of the topologies'.
 
-    Where a task runs is Nimbus's word, not its own: nobody tells of a host on which it does not run. The largest,
-    because a host that one topology makes small would be overloaded for the others at once.
+    Where a task runs is Nimbus's word, not its own: nobody tells of a host on which it does not run. Nor does the last
+    report of a process on another host, from which its task was moved. The largest, because a host that one topology
+    makes small would be overloaded for the others at once.
+
+    Parameters
+    ----------
+    former
+        Hosts that had a supervisor and have none now.
     """
     host_of = {s.id: s.host for s in supervisors}
+    names = HostNames.of([*host_of.values(), *former])
     found: dict[str, HostCapacity] = {}
     for t, snapshot in topologies.items():
         cores: defaultdict[str, list[float]] = defaultdict(list)
@@ -57,6 +66,8 @@ def measured(
         there = {n: host_of.get(e.supervisor or "") for e in snapshot.executors for n in range(e.start, e.end + 1)}
         for load in loads.get(t, ()):
             host = there.get(load.task)
+            if host is not None and load.host in names and not same_host(load.host, host):
+                continue
             if host is not None and load.host_cores is not None:
                 cores[host].append(load.host_cores)
             if host is not None and load.host_memory_mb is not None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
@@ -84,15 +84,33 @@ class Placement:
         if port != assigned_port:
             return False
         own = self.hosts.get(supervisor)
-        if own is not None and _same_host(host, own):
+        if own is not None and same_host(host, own):
             return True
-        return False if any(_same_host(host, other) for other in self.hosts.values()) else None
+        return False if any(same_host(host, other) for other in self.hosts.values()) else None
 
 
-def _same_host(a: str, b: str) -> bool:
+def same_host(a: str, b: str) -> bool:
     """Whether two names are one host's, with or without its domain."""
-    a = a.lower()
+    a, b = a.lower(), b.lower()
     return a == b or a.partition(".")[0] == b or b.partition(".")[0] == a
+
+
+@dataclass(frozen=True)
+class HostNames:
+    """Names of many hosts: a name is in it that is one host's of them (`same_host`)."""
+
+    whole: frozenset[str]
+    short: frozenset[str]
+
+    @classmethod
+    def of(cls, hosts: Iterable[str]) -> HostNames:
+        """Those of these hosts."""
+        whole = frozenset(h.lower() for h in hosts)
+        return cls(whole, frozenset(h.partition(".")[0] for h in whole))
+
+    def __contains__(self, name: str) -> bool:
+        name = name.lower()
+        return name in self.whole or name in self.short or name.partition(".")[0] in self.whole
 
 
 @dataclass(frozen=True)

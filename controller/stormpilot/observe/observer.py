@@ -236,8 +236,8 @@ class Observer:
         if seen.controller is not None:
             self._hosts = remembered(seen.controller.capacities, cluster.supervisors) | self._hosts
         loads = {t: self._history.newest(t).values() for t in seen.topologies}
-        self._hosts |= measured(seen.topologies, loads, cluster.supervisors)
         self._hosts_ms = last_there(self._hosts_ms, cluster.supervisors, now_ms)
+        self._hosts |= measured(seen.topologies, loads, cluster.supervisors, self._hosts_ms)
         self._hosts = {h: known for h, known in self._hosts.items() if h in self._hosts_ms}
         belief = build(
             cluster,

@@ -111,6 +111,15 @@ def test_nobody_tells_of_a_host_on_which_it_does_not_run_nor_makes_one_small_for
     assert told_by({"honest": honest, "liar": liar}) == {"host-a": HostCapacity(8.0, None)}
 
 
+@pytest.mark.parametrize("host", ["host-a", "HOST-A.example.org", "host-gone"])
+def test_what_a_task_told_of_the_host_that_it_left_does_not_count_for_the_one_it_is_on(host: str) -> None:
+    """Task 2 was moved to b; its last report is of the process before, on another host of the cluster, or a former."""
+    jobs = {"t": snapshots.topology({2: ("b", 6700), 3: ("b", 6700)})}
+    loads = {"t": [load(host, 64.0, 9000.0, task=2), load("name-of-its-own", 8.0, 1000.0, task=3)]}
+    found = measured(jobs, loads, snapshots.cluster("a", "b").supervisors, former=["host-gone"])
+    assert found == {"host-b": HostCapacity(8.0, 1000.0)}
+
+
 def test_what_an_earlier_leader_wrote_is_believed_within_bounds() -> None:
     nodes = cluster(**STORMS)
     wild = [
