@@ -16,12 +16,8 @@ import msgspec
 from stormpilot.messages.core import ComponentPart, TopologySnapshot
 from stormpilot.model.values import RESERVED_CPU, Model, Supervisor, Topology
 from stormpilot.nimbus import SupervisorInfo
-from stormpilot.observe.ras import ruled
-from stormpilot.observe.storm_keys import RESOURCES, resource_aware
-
-POINTS, ON_HEAP, OFF_HEAP = ".cpu.pcore.percent", ".resources.onheap.memory.mb", ".resources.offheap.memory.mb"
-DEFAULTS = {POINTS: 10.0, ON_HEAP: 128.0, OFF_HEAP: 0.0}
-"""Storm's, by the end of the key."""
+from stormpilot.observe.ras import OFF_HEAP, ON_HEAP, POINTS, need_of, ruled
+from stormpilot.observe.storm_keys import resource_aware
 
 
 @dataclass(frozen=True)
@@ -64,9 +60,9 @@ def _offering(node: Supervisor, supervisors: Iterable[SupervisorInfo]) -> Superv
 
 def _ruled(t: Topology, declared: Declared, hosts: Mapping[str, str], scheduler: str) -> Topology:
     conf, own = declared.topology, declared.components
-    points = {c.id: _declared(c.id, POINTS, own.get(c.id, {}), conf) for c in t.components}
+    points = {c.id: need_of(c.id, POINTS, own.get(c.id, {}), conf) for c in t.components}
     memory_mb = {
-        c.id: sum(_declared(c.id, part, own.get(c.id, {}), conf) for part in (ON_HEAP, OFF_HEAP)) for c in t.components
+        c.id: sum(need_of(c.id, part, own.get(c.id, {}), conf) for part in (ON_HEAP, OFF_HEAP)) for c in t.components
     }
     snapshot = TopologySnapshot(
         written_at_ms=0,
@@ -84,19 +80,3 @@ def _ruled(t: Topology, declared: Declared, hosts: Mapping[str, str], scheduler:
     executors = [msgspec.structs.replace(e, memory_mb=memory_mb[e.component]) for e in t.executors]
     known = msgspec.structs.replace(t, workers=made or t.workers, executors=executors)
     return ruled(known, snapshot, scheduler, "larger", hosts)
-
-
-def _declared(component: str, what: str, own: Mapping[str, Any], conf: Mapping[str, Any]) -> float:
-    """Declared need of an executor of the component: by its own configuration, the topology's, or Storm."""
-    whose = {"__acker": "topology.acker"}.get(component, "topology.component")
-    key = ("topology.metrics.consumer" if component.startswith("__metrics") else whose) + what
-    for where in (own, conf):
-        resources = where.get(RESOURCES)
-        told = where.get(key)
-        if told is None and isinstance(resources, Mapping):
-            told = next(
-                (resources[k] for k in (key, what.removeprefix(".resources").lstrip(".")) if k in resources), None
-            )
-        if isinstance(told, int | float) and not isinstance(told, bool) and 0 <= told < 1e12:
-            return float(told)
-    return DEFAULTS[what]

@@ -34,9 +34,9 @@ from stormpilot.observe.storm_keys import (
 if TYPE_CHECKING:
     from stormpilot.config.sections import CpuPolicy
 
-ON_HEAP = "topology.component.resources.onheap.memory.mb"
-OF_ACKERS, OF_CONSUMERS = (f"topology.{x}.resources.onheap.memory.mb" for x in ("acker", "metrics.consumer"))
-DEFAULT_ON_HEAP_MB = 128.0
+POINTS, ON_HEAP, OFF_HEAP = "cpu.pcore.percent", "onheap.memory.mb", "offheap.memory.mb"
+DEFAULTS = {POINTS: 10.0, ON_HEAP: 128.0, OFF_HEAP: 0.0}
+"""Storm's needs of an executor that nobody told."""
 APART, MOST_ON_NODE = "incompatibleComponents", "maxNodeCoLocationCnt"
 
 
@@ -61,7 +61,7 @@ def ruled(
         resources = {name: float(amount) for name, amount in {**of_all, **generic(own)}.items()}
         if part is not None and cpu in ("auto", "larger") and part.cpu_pcore_percent > 0:
             resources[RESERVED_CPU] = part.cpu_pcore_percent
-        heap_mb = _on_heap_mb(c.id, own, conf)
+        heap_mb = need_of(c.id, ON_HEAP, own, conf)
         components.append(
             msgspec.structs.replace(c, heap_mb=heap_mb, resources=resources, most_per_node=most.get(c.id))
         )
@@ -118,21 +118,27 @@ def most_workers(snapshot: TopologySnapshot, fallback: str) -> int:
     return len(running) if running and resource_aware(fallback) else max(1, snapshot.workers)
 
 
-def _on_heap_mb(component: str, own: Mapping[str, Any], conf: Mapping[str, Any]) -> float:
-    """Heap of an executor of the component: its own, else the topology's, else Storm's default."""
+def need_of(component: str, what: str, own: Mapping[str, Any], conf: Mapping[str, Any]) -> float:
+    """Declared need (`POINTS`, `ON_HEAP`, `OFF_HEAP`) of an executor of the component, in Storm's order.
+
+    Its own configuration (`own`); the key for ackers or for metrics consumers; the topology's (`conf`) resources by
+    name, then its key for all components, which hold for ackers and consumers too; Storm's default.
+    """
+    key = what if what == POINTS else f"resources.{what}"
+    of_all = f"topology.component.{key}"
+    told = [own.get(of_all), *_by_name(own, of_all, what)]
     if component == "__acker":
-        return _number(conf.get(OF_ACKERS)) or DEFAULT_ON_HEAP_MB
-    if component.startswith("__metrics"):
-        return _number(conf.get(OF_CONSUMERS)) or DEFAULT_ON_HEAP_MB
-    for where in (own, conf):
-        resources = where.get(RESOURCES)
-        told = where.get(ON_HEAP)
-        if told is None and isinstance(resources, Mapping):
-            told = next((resources[k] for k in (ON_HEAP, "onheap.memory.mb") if k in resources), None)
-        number = _number(told)
-        if number is not None:
-            return number
-    return DEFAULT_ON_HEAP_MB
+        told.append(conf.get(f"topology.acker.{key}"))
+    elif component.startswith("__metrics"):
+        told.append(conf.get(f"topology.metrics.consumer.{key}"))
+    told += [*_by_name(conf, of_all, what), conf.get(of_all)]
+    return next((number for number in map(_number, told) if number is not None), DEFAULTS[what])
+
+
+def _by_name(conf: Mapping[str, Any], *names: str) -> list[object]:
+    """Amounts of the resources with these names, Storm's older and newer; None where one is not told."""
+    resources = conf.get(RESOURCES)
+    return [resources.get(name) for name in names] if isinstance(resources, Mapping) else []
 
 
 def _apart(conf: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

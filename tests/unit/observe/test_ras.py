@@ -15,6 +15,7 @@ from stormpilot.model.subset import subset
 from stormpilot.model.values import Infeasible, Model, Plan, Topology
 from stormpilot.model.violations import violations
 from stormpilot.observe.build import build
+from stormpilot.observe.ras import ON_HEAP, need_of
 from stormpilot.planner import compute
 
 RAS = "org.apache.storm.scheduler.resource.ResourceAwareScheduler"
@@ -118,6 +119,25 @@ def test_the_heap_of_a_worker_is_what_its_executors_declare() -> None:
         "__acker": 64.0,
         "collector": 128.0,
     }
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        ({"topology.component.resources.onheap.memory.mb": 256.0}, 256.0),
+        ({RESOURCES: {"onheap.memory.mb": 300.0}, "topology.component.resources.onheap.memory.mb": 128.0}, 300.0),
+    ],
+    ids=["key", "name"],
+)
+def test_ackers_and_consumers_without_keys_of_their_own_take_the_heap_of_all(
+    config: dict[str, Any], expected: float
+) -> None:
+    """As Storm's `NormalizedResourceRequest` does: a resource by its name counts before the key for all components."""
+    needs = {c: need_of(c, ON_HEAP, {}, config) for c in ("parse", "__acker", "__metrics_org.Consumer")}
+    assert needs == dict.fromkeys(needs, expected)
+    own = config | {"topology.acker.resources.onheap.memory.mb": 0.0}
+    assert need_of("__acker", ON_HEAP, {}, own) == 0.0
+    assert {c.id: c.heap_mb for c in topology(snapshots.topology(config=config)).components}["__acker"] == expected
 
 
 def test_a_heap_that_an_executor_does_not_fit_into_is_told() -> None:
