@@ -207,6 +207,7 @@ def _nodes(model: Model, observation: Observation, load_mhz: Mapping[str, float]
             "supervisor": s.id,
             "host": s.host,
             "rack": s.rack,
+            "storm_rack": s.storm_rack,
             "site": s.site,
             "cores": s.cores,
             "mhz": s.mhz,

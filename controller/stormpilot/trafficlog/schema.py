@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 import pyarrow as pa
 
-VERSION = 4
+VERSION = 5
 """2 adds what the miners need: places and components in `edges`, `windows`, `outcomes`, ports, the plan itself.
 3 adds what a plan costs, also where it is only proposed: restarted workers, tuples held up, all tuples of the time."""
 VERSION_KEY = b"stormpilot.schema"
@@ -87,6 +87,8 @@ TABLES: dict[str, pa.Schema] = {
             ("used_slots", pa.int32()),
             # since 2
             ("ports", pa.list_(pa.int32())),
+            # since 5
+            ("storm_rack", pa.string()),  # by which Storm's shuffles and its resource-aware scheduler go; `rack`: cost
         ]
     ),
     # one row per topology, window, spout task and histogram bucket; upper_ms null = above the last bound
@@ -178,7 +180,7 @@ TABLES: dict[str, pa.Schema] = {
 SINCE: Mapping[str, Mapping[str, int]] = {
     "edges": dict.fromkeys(("from_component", "to_component", "from_supervisor", "to_supervisor", "hop"), 2),
     "executors": {"sent_tps": 2, "core_mhz": 2, "measured_memory_mb": 4},
-    "nodes": {"ports": 2},
+    "nodes": {"ports": 2, "storm_rack": 5},
     "decisions": {"plan": 2, "threshold_from": 2, "total_tps": 3, "restarted_workers": 3, "held_up_tuples": 3},
 }
 """The version that a column came with; all others are as old as their table."""

@@ -77,6 +77,11 @@ def test_no_network_is_between_supervisors_of_one_host(tmp_path: Path) -> None:
     assert (window["inter_node_tps"], window["inter_worker_tps"] > 0) == (0.0, True)
 
 
+def test_racks_of_storm_are_kept_beside_those_of_the_tags(tmp_path: Path) -> None:
+    found = rows(tmp_path, nodes=cluster("a", "b", meta={"rack": "r1"}))
+    assert {(n["rack"], n["storm_rack"]) for n in found["nodes"]} == {("r1", "/default-rack")}
+
+
 def test_executor_without_a_slot_leaves_places_open(tmp_path: Path) -> None:
     found = rows(tmp_path, {**SPREAD, 3: None})
     edge = next(e for e in found["edges"] if e["to_executor"] == 3)

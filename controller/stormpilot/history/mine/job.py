@@ -165,7 +165,7 @@ def graph_changes(windows: DataFrame) -> DataFrame:
 
 def known_nodes(nodes: DataFrame) -> DataFrame:
     """Table `nodes` without rows of version 1, which have neither this nor `core_mhz` and know too little."""
-    return nodes.where("ports IS NOT NULL").drop("ports", "host", "rack", "site")
+    return nodes.where("ports IS NOT NULL").drop("ports", "host", "rack", "storm_rack", "site")
 
 
 def known_executor_sums(executors: DataFrame, measured: DataFrame) -> DataFrame:

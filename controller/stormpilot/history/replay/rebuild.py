@@ -1,7 +1,8 @@
 """Rows of the traffic log, summed up by step, into planning models.
 
 What the log does not have: ports of nodes and groupings before version 2 (then nodes get the ports that were seen in
-use and made-up ones up to their number of slots, and every pair keeps its traffic), exclusions, pins and guarantees.
+use and made-up ones up to their number of slots, and every pair keeps its traffic), racks of Storm before version 5
+(then its shuffles go by those of network cost), exclusions, pins and guarantees.
 """
 
 from __future__ import annotations
@@ -120,6 +121,7 @@ def _supervisor(r: Row, seen: Mapping[str, set[int]]) -> Supervisor:
         id=r["supervisor"],
         host=r["host"],
         rack=r["rack"] or "/default-rack",
+        storm_rack=r["storm_rack"],
         site=r["site"],
         slots=ports,
         cores=r["cores"],

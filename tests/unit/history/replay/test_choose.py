@@ -184,8 +184,8 @@ def test_restart_time_of_held_out_days_does_not_help_to_choose() -> None:
 # --- the log becomes models -------------------------------------------------------------------------------------------
 
 NODE: dict[str, Any] = {
-    "step": 5, "host": "h1", "rack": "/r", "site": None, "cores": 2.0, "mhz": 1000.0, "limit_mhz": 1600.0,
-    "memory_mb": 4096.0, "slots": 3,
+    "step": 5, "host": "h1", "rack": "/r", "storm_rack": "/storms", "site": None, "cores": 2.0, "mhz": 1000.0,
+    "limit_mhz": 1600.0, "memory_mb": 4096.0, "slots": 3,
 }  # fmt: skip
 
 
@@ -214,7 +214,7 @@ def test_model_has_placement_traffic_and_limits_of_the_log() -> None:
     (step,) = steps_of(rows(), STEP_MS)
     assert (step.from_ms, step.to_ms) == (5 * STEP_MS, 6 * STEP_MS)
     (s,) = step.model.supervisors
-    assert (s.slots, s.limit_mhz, s.rack) == ([6700, 6701, 6702], 1600.0, "/r")
+    assert (s.slots, s.limit_mhz, s.rack, s.storm_rack) == ([6700, 6701, 6702], 1600.0, "/r", "/storms")
     (t,) = step.model.topologies
     assert [(a.start, a.supervisor, a.port) for a in t.assignment] == [(1, "s1", 6700), (2, "s1", 6701)]
     assert [(e.from_, e.to, e.stream, e.rate) for e in step.model.traffic] == [(1, 2, "x", 7.0)]
