@@ -51,7 +51,8 @@ class Compiled:
     component_names: list[tuple[int, str]]  # C: (topology, component id)
     node_limit_mhz: Floats
     node_memory_mb: Floats  # infinite where there is no limit
-    node_rack: Ints
+    node_rack: Ints  # by which network cost goes
+    node_storm_rack: Ints  # by which Storm goes: its shuffles, and its resource-aware scheduler
     node_host: Ints
     first_slot: Ints  # N + 1: the slots of node n are first_slot[n]:first_slot[n + 1]
     slot_node: Ints
@@ -229,6 +230,7 @@ def compile_model(model: Model, *, keep_optional_sites: bool = True) -> Compiled
     xadj, adj, adj_tps = adjacency(len(executors), a, b, tps)
     current, fixed = _current(model, index, slot_number, len(executors))
     racks = {r: i for i, r in enumerate(sorted({s.rack for s in nodes}))}
+    storm_racks = [s.rack if s.storm_rack is None else s.storm_rack for s in nodes]
     hosts = {h: i for i, h in enumerate(sorted({s.host for s in nodes}))}
     sizes = np.diff(np.array(first, dtype=np.int64))
     slot_node = np.array([n for n, _ in slots], dtype=np.int64)
@@ -252,6 +254,7 @@ def compile_model(model: Model, *, keep_optional_sites: bool = True) -> Compiled
         node_limit_mhz=np.array([s.limit_mhz for s in nodes], dtype=np.float64),
         node_memory_mb=np.array([s.memory_mb if s.memory_mb > 0 else np.inf for s in nodes], dtype=np.float64),
         node_rack=np.array([racks[s.rack] for s in nodes], dtype=np.int64),
+        node_storm_rack=np.unique(np.array(storm_racks, dtype=np.str_), return_inverse=True)[1].astype(np.int64),
         node_host=np.array([hosts[s.host] for s in nodes], dtype=np.int64),
         first_slot=np.concatenate([[0], np.cumsum([len(s.slots) for s in nodes])]).astype(np.int64),
         slot_node=slot_node,

@@ -83,7 +83,6 @@ class _Builder:
         order, first_component, cyclic = self._order()
         groups = self._groups()
         by_id = {s.id: s for s in c.model.supervisors}
-        storm_racks = [by_id[n].storm_rack or by_id[n].rack for n in c.node_ids]
         flows = Flows(
             members=self.members,
             first_member=self.first,
@@ -101,7 +100,7 @@ class _Builder:
             node_mhz=np.array([by_id[n].mhz for n in c.node_ids], dtype=np.float64),
             node_host=c.node_host,
             node_rack=c.node_rack,
-            storm_rack=np.unique(storm_racks, return_inverse=True)[1].astype(np.int64),
+            storm_rack=c.node_storm_rack,
             **groups,
         )
         base, cost, rule = _fitted(c, flows, c.cpu_mhz)

@@ -1,8 +1,9 @@
 """`ras-order`: the order in which Storm 2.x's resource-aware scheduler tries nodes, and topologies of users [RAS].
 
 For every executor racks, then the rack's hosts, then the host's nodes are sorted anew; the first node that can take the
-executor gets it. Departures: at most min(W, E) workers, sites, pins and exclusions hold, and what finds no node is
-repaired by `repair.py` where Storm backtracks; see `docs/planners/ras-order.md`.
+executor gets it. Racks are those that Storm itself knows; where a model does not tell these, those of network cost.
+Departures: at most min(W, E) workers, sites, pins and exclusions hold, and what finds no node is repaired by
+`repair.py` where Storm backtracks; see `docs/planners/ras-order.md`.
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ def first_node(c: Compiled, filling: Filling, takes: Bools) -> int:
     """The first node in Storm's order among those (N) that take the executor."""
     left = np.stack([filling.cpu_mhz, filling.memory_mb, filling.slots.astype(np.float64)])
     chosen = np.ones(c.nodes, dtype=np.bool_)
-    for group in (c.node_rack, c.node_host, np.arange(c.nodes)):
+    for group in (c.node_storm_rack, c.node_host, np.arange(c.nodes)):
         chosen &= group == _first_group(group, chosen, left, filling.here, takes)
     return int(np.flatnonzero(chosen)[0])
 

@@ -68,6 +68,21 @@ def test_a_topology_stays_together_until_its_node_is_full():
     assert [located(answer)[task][0] for task in range(1, 6)] == ["n1", "n1", "n1", "n1", "n0"]
 
 
+@pytest.mark.parametrize(("storms", "first"), [(None, "n1"), ("/default-rack", "n2")], ids=["unknown", "one for all"])
+def test_racks_are_those_of_storm_where_the_model_tells_them(storms: str | None, first: str):
+    """By tags r0 (n0, n1) has most; to a Storm without a topography plug-in all are of one rack, and n2 has most."""
+    nodes = [
+        supervisor("n0", mhz=300.0, rack="r0"),
+        supervisor("n1", mhz=400.0, rack="r0"),
+        supervisor("n2", mhz=500.0, rack="r1"),
+    ]
+    known = [msgspec.structs.replace(n, storm_rack=storms) for n in nodes]
+    t = topology("t", {"a": 1}, workers=1, cpu_mhz=100.0)
+    answer = compute(Model(supervisors=known, topologies=[t]), "ras-order")
+    assert isinstance(answer, Plan)
+    assert located(answer)[1][0] == first
+
+
 def test_the_user_below_its_guarantee_gets_the_better_node():
     """One slot per node; n1 is richer. Without guarantees u's topology comes first, with v's guarantee v's."""
     own = [
