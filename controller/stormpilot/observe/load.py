@@ -16,7 +16,7 @@ from stormpilot.observe.change_points import Counted
 from stormpilot.observe.plausible import implausible_reading
 from stormpilot.observe.samples import CLOCK_TOLERANCE_MS, Sample, broken, by_pair, rates_of, same_process
 from stormpilot.observe.series import AT_MS, Counters, Series, counters_of, follows
-from stormpilot.observe.task_rates import TaskRates, merged
+from stormpilot.observe.task_rates import FRESHER_S, TaskRates, merged
 
 SAMPLES_PER_WINDOW = 12
 """Readings closer together than this part of a window replace one another: counters are cumulative."""
@@ -171,18 +171,27 @@ class LoadHistory:
         return frozenset(task for task, _ in self._samples.get(topology_id, {}))
 
     def counted(self, topology_id: str) -> dict[Hashable, Counted]:
-        """Tuples that every task received and emitted until its newest report, by who measured it."""
-        found: dict[Hashable, Counted] = {
-            r: Counted((newest.load.pid, newest.load.start_ms), newest.load.at_ms, newest.work)
-            for r, samples in self._samples.get(topology_id, {}).items()
-            if samples
-            for newest in samples[-1:]
-        }
+        """Tuples that every task received and emitted until its newest report, by who measured it.
+
+        A measurement that stopped is left out where the other one of the same task goes on.
+        """
+        found: dict[Reading, Counted] = {}
+        seen_ms: dict[Reading, int] = {}
+        for r, samples in self._samples.get(topology_id, {}).items():
+            for newest in samples[-1:]:
+                found[r] = Counted((newest.load.pid, newest.load.start_ms), newest.load.at_ms, newest.work)
+                seen_ms[r] = newest.seen_ms
         for series in self._series.get(topology_id, {}).values():
             last = series.reports[-1]
             at_ms, work = last.whole[:, AT_MS].tolist(), last.work.tolist()
             found |= zip(series.readings, map(Counted, series.layout.processes, at_ms, work), strict=True)
-        return found
+            seen_ms |= dict.fromkeys(series.readings, last.seen_ms)
+        fresher_ms = FRESHER_S * 1000
+        return {
+            (task, in_jvm): counted
+            for (task, in_jvm), counted in found.items()
+            if seen_ms.get((task, not in_jvm), 0) <= seen_ms[task, in_jvm] + fresher_ms
+        }
 
     def keep_apart(self, topology_id: str, at_ms: int) -> None:
         """Windows may begin at `at_ms`: the readings of that moment are not thinned out."""

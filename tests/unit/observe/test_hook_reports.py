@@ -113,6 +113,17 @@ def test_measurement_that_stopped_does_not_stand_against_one_that_goes_on(silent
     assert rates(history, 50).age_s == 0
 
 
+@pytest.mark.parametrize("goes_on", [True, False], ids=["in the JVM", "by itself"])
+def test_measurement_that_stopped_is_not_waited_for_when_changes_of_the_traffic_are_looked_for(goes_on: bool) -> None:
+    """A change is told when nine of ten have reported anew: what stopped for good would keep it back for ever."""
+    history = LoadHistory(60)
+    for s in range(10, 110, 10):
+        told = [own for own in (report(s), jvm_report(s)) if s <= 20 or (own.worker is not None) == goes_on]
+        history.take(told, T0_MS + s * 1000)
+    alone = {(5, True), (6, True)}  # nothing else measures these
+    assert set(history.counted(TOPOLOGY)) == {(task, goes_on) for task in (1, 2, 3, 4)} | alone
+
+
 def test_worker_that_starts_again_costs_the_time_between_and_no_more() -> None:
     history = LoadHistory(2000)
     for seen_s, seconds, process in ((10, 10, 0), (20, 20, 0), (1001, 1, 1), (1011, 11, 1)):
