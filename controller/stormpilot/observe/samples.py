@@ -56,7 +56,9 @@ def broken(a: Sample, b: Sample) -> str | None:
             return "decreased"
         if (after_s - before_s) * 1000 / elapsed_ms > MAX_TASK_CORES:
             return "huge"
-    return None
+    # A task executes one tuple after the other, none of which began before its process did.
+    most_ms = max(elapsed_ms, b.load.at_ms - b.load.start_ms) + CLOCK_TOLERANCE_MS
+    return "huge" if b.load.timed_ms - a.load.timed_ms > most_ms else None
 
 
 def seconds_of(load: TaskLoad) -> tuple[float, float, float, float]:

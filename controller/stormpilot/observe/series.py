@@ -52,6 +52,11 @@ class Layout:
         return [(pid, start_ms) for _, _, _, pid, start_ms, *_ in self.tasks]
 
     @cached_property
+    def started_ms(self) -> Ints:
+        """R: start of the process."""
+        return np.array([min(start_ms, MAX_COUNT) for _, start_ms in self.processes], dtype=np.int64)
+
+    @cached_property
     def received_keys(self) -> list[list[tuple[int, str]]]:
         """By row: (source task, stream)."""
         return _rows(list(zip(*self.received, strict=True)), self.received_sizes)
@@ -182,10 +187,13 @@ def follows(before: Counters, now: Counters, loads: Sequence[TaskLoad]) -> bool:
     most_tuples = MAX_TASK_TPS * float(elapsed_ms.min()) / 1000
     grown = [b - a for a, b in zip(before.counts, now.counts, strict=True)]
     used_s = now.seconds[:, :TIMED_MS] - before.seconds[:, :TIMED_MS]
+    timed_ms = now.seconds[:, TIMED_MS] - before.seconds[:, TIMED_MS]
+    most_timed_ms = np.maximum(elapsed_ms, at_ms - now.layout.started_ms) + CLOCK_TOLERANCE_MS
     return (
         all(g.min(initial=0) >= 0 and g.max(initial=0) <= most_tuples for g in grown)
         and used_s.min() >= 0
         and bool((used_s <= MAX_TASK_CORES * elapsed_ms[:, None] / 1000).all())
+        and bool((timed_ms <= most_timed_ms).all())
         and now.seconds.min() >= 0
     )
 

@@ -106,6 +106,8 @@ def test_report_that_comes_twice_or_late_changes_nothing() -> None:
         ("huge", {"acked": 10**12}),
         ("huge", {"cpu_s": 1e9}),
         ("huge", {"start_ms": 10**400}),
+        ("huge", {"timed_ms": 1e300}),
+        ("huge", {"timed": 1, "timed_ms": 86_400_000.0}),
         ("queue", {"queue": -1}),
         ("queue", {"queue": 10**13}),
         ("latency_bound", {"latency_ms": [(-5.0, 7)]}),
@@ -139,6 +141,21 @@ def test_absurd_report_is_rejected_with_a_count_and_the_rates_stay_right(reason:
     assert result.acked_tps == 100.0
     assert result.cpu_cores == pytest.approx(0.1)
     assert result.covered_s >= 20
+
+
+def test_time_of_tuples_is_believed_where_a_clock_was_set_back_since_the_process_began() -> None:
+    history = LoadHistory(60)
+    for s in (10, 20, 30):
+        feed(history, task_load(4, s, start_ms=T0_MS + 3_600_000, timed=s, timed_ms=900.0 * s), s)
+    assert rates(history, 0, 30).execute_ms == 900.0
+    assert not history.rejected
+
+
+def test_tuple_of_minutes_ends_between_two_reports() -> None:
+    history = LoadHistory(600)
+    feed(history, task_load(4, 400), 400)
+    feed(history, task_load(4, 405, timed=1, timed_ms=390_000.0), 405)
+    assert rates(history, 0, 405).execute_ms == 390_000.0
 
 
 def test_memory_does_not_grow_with_time() -> None:
