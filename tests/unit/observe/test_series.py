@@ -87,7 +87,7 @@ def days(draw: Any) -> list[tuple[float, list[LoadReport]]]:
             case "restart":
                 began[struck] = (began[struck][0] + 1, s - 1)
             case "absurd":
-                counter = draw(st.sampled_from(["acked", "queue"]))
+                counter = draw(st.sampled_from(["acked", "queue", "timed_ms"]))
                 fields[struck][counter] = draw(st.sampled_from([-1, 2**60, 10**12]))
             case "decrease":
                 fields[struck]["cpu_s"] = 0.0
