@@ -79,14 +79,15 @@ public final class Fallback {
   }
 
   /**
-   * Load the class that storm.yaml names and prepare it; if that fails, Storm's DefaultScheduler.
+   * Load the class that storm.yaml names and prepare it; if that fails, in whatever way, Storm's
+   * DefaultScheduler: what is thrown here would keep Nimbus from starting.
    */
   public static Fallback load(
       String className, Map<String, Object> conf, StormMetricsRegistry registry) {
     try {
       IScheduler scheduler = ReflectionUtils.newInstance(className);
       return prepare(scheduler, conf, registry);
-    } catch (RuntimeException | LinkageError e) {
+    } catch (Throwable e) {
       LOG.error("cannot load fallback scheduler {}; using DefaultScheduler", className, e);
       return prepare(new DefaultScheduler(), conf, registry);
     }
@@ -213,7 +214,7 @@ public final class Fallback {
         }
       }
       return new Outcome(null, waiting, evicted);
-    } catch (RuntimeException | LinkageError | StackOverflowError e) {
+    } catch (Throwable e) { // an error of its own must not keep plans from being carried out
       LOG.error("fallback scheduler {} failed; its topologies stay as they are", name(), e);
       return Outcome.failed(name() + " failed: " + e);
     }

@@ -101,8 +101,11 @@ class FallbackTest {
     }
   }
 
-  @Test
-  void aFallbackThatThrowsChangesNothing() {
+  /** Errors too: a failed assertion in somebody's scheduler must not keep plans from being used. */
+  @ParameterizedTest
+  @ValueSource(classes = {IllegalStateException.class, AssertionError.class})
+  void aFallbackThatThrowsChangesNothing(Class<? extends Throwable> type) throws Exception {
+    Throwable fault = type.getConstructor().newInstance();
     Story story =
         plannedAndFree(
             new Scripted(
@@ -110,7 +113,7 @@ class FallbackTest {
                   for (TopologyDetails t : topologies.getTopologies()) {
                     cluster.assign(cluster.getAvailableSlots().get(0), t.getId(), t.getExecutors());
                   }
-                  throw new IllegalStateException("as it happens");
+                  throw FallbackTest.<RuntimeException>unchecked(fault);
                 }));
 
     story.round();
@@ -118,7 +121,7 @@ class FallbackTest {
     assertUntouched(story);
     assertEquals(Map.of(), story.placement("free"));
     assertEquals("fallback/FALLBACK_FAILED", story.state("free"));
-    assertTrue(story.status("free").text().contains("as it happens"), story.status("free").text());
+    assertTrue(story.status("free").text().contains(type.getName()), story.status("free").text());
   }
 
   @Test
@@ -175,6 +178,33 @@ class FallbackTest {
     story.round();
 
     assertEquals(List.of(Set.of("free"), Set.of("free"), Set.of("free")), seen);
+  }
+
+  @SuppressWarnings("unchecked")
+  private static <T extends Throwable> T unchecked(Throwable fault) throws T {
+    throw (T) fault;
+  }
+
+  /** A scheduler whose constructor fails. */
+  public static final class NotMade extends DefaultScheduler {
+    public NotMade() {
+      throw new StackOverflowError("as it happens");
+    }
+  }
+
+  /** A scheduler that cannot be prepared. */
+  public static final class NotPrepared extends DefaultScheduler {
+    @Override
+    public void prepare(Map<String, Object> conf, StormMetricsRegistry registry) {
+      throw new AssertionError("as it happens");
+    }
+  }
+
+  @ParameterizedTest
+  @ValueSource(classes = {NotMade.class, NotPrepared.class, String.class})
+  void aFallbackThatCannotBeMadeOrPreparedIsReplacedByStormsDefault(Class<?> type) {
+    Fallback fallback = Fallback.load(type.getName(), Map.of(), new StormMetricsRegistry());
+    assertEquals(DefaultScheduler.class.getName(), fallback.name());
   }
 
   @Test
