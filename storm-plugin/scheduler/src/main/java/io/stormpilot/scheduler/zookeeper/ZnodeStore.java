@@ -125,8 +125,8 @@ public final class ZnodeStore {
 
   /**
    * Make an empty node with these ACLs where there is none, parents included, and give it these
-   * ACLs where everybody may change it: not in a transaction, which cannot do that, but any Nimbus
-   * would do the same.
+   * ACLs where everybody may change it. A transaction cannot set ACLs: whether this Nimbus still
+   * leads is asked right before, since a later leader may have no login.
    *
    * @param acls null for those that the client was made with
    */
@@ -140,6 +140,7 @@ public final class ZnodeStore {
       }
     }
     if (acls != null && Access.isOpen(zk.getACL().forPath(path))) {
+      commit(zk.transactionOp().check().forPath(path));
       zk.setACL().withACL(acls).forPath(path);
     }
   }

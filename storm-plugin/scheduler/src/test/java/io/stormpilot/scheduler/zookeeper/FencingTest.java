@@ -10,6 +10,7 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import org.apache.storm.shade.org.apache.curator.framework.CuratorFramework;
 import org.apache.storm.shade.org.apache.zookeeper.KeeperException;
+import org.apache.storm.shade.org.apache.zookeeper.ZooDefs.Ids;
 import org.junit.jupiter.api.Test;
 
 /** Writes of a Nimbus that leads, that no longer leads, and that leads again. */
@@ -74,6 +75,7 @@ class FencingTest extends OutboxFixture {
             s -> s.write("/there", message(2)),
             s -> s.write("/new/node", message(2)),
             s -> s.make("/made", null),
+            s -> s.make("/there", Ids.READ_ACL_UNSAFE),
             s -> s.delete("/there"));
     for (Outbox.Job job : jobs) {
       outbox.takeOver(FIRST);
@@ -84,6 +86,7 @@ class FencingTest extends OutboxFixture {
     offer("/there", 3);
     assertTrue(outbox.flush(60_000));
     assertEquals(1, read("/there"));
+    assertEquals(Ids.OPEN_ACL_UNSAFE, zk.getACL().forPath("/there"));
     assertNull(store.read("/new"));
     assertNull(store.read("/made"));
 
