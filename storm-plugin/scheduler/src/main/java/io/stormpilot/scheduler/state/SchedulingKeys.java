@@ -5,6 +5,7 @@ import com.google.gson.JsonObject;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
+import java.util.TreeSet;
 import org.apache.storm.Config;
 import org.apache.storm.DaemonConfig;
 import org.apache.storm.utils.Utils;
@@ -61,16 +62,18 @@ public final class SchedulingKeys {
     return found;
   }
 
-  /** Those of Nimbus's own configuration. */
+  /**
+   * Those of Nimbus's own configuration. Its other keys may be anything, numbers too: it is as YAML
+   * has it.
+   */
   public static JsonObject ofNimbus(Map<String, Object> conf) {
     JsonObject found = new JsonObject();
-    new TreeMap<>(conf)
-        .forEach(
-            (key, value) -> {
-              if (OF_NIMBUS.contains(key) && value != null && !same(value, DEFAULTS.get(key))) {
-                found.add(key, GSON.toJsonTree(value));
-              }
-            });
+    for (String key : new TreeSet<>(OF_NIMBUS)) {
+      Object value = conf.get(key);
+      if (value != null && !same(value, DEFAULTS.get(key))) {
+        found.add(key, GSON.toJsonTree(value));
+      }
+    }
     return found;
   }
 }

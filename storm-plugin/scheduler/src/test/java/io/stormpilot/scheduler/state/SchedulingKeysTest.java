@@ -51,6 +51,16 @@ class SchedulingKeysTest {
         SchedulingKeys.ofNimbus(conf).toString());
   }
 
+  /** As YAML reads {@code 8080: x}, and {@code ~: x}: a typing error that Storm does not mind. */
+  @Test
+  @SuppressWarnings("unchecked")
+  void keysThatAreNoTextKeepNoNimbusFromStarting() {
+    Map<String, Object> conf = Utils.readDefaultConfig();
+    ((Map<Object, Object>) (Map<?, ?>) conf).put(8080, "x");
+    conf.put(null, "x");
+    assertEquals("{}", SchedulingKeys.ofNimbus(conf).toString());
+  }
+
   @Test
   void everySchedulingKeyOfStormHasARow() throws IOException, IllegalAccessException {
     Set<String> rows = new TreeSet<>();
