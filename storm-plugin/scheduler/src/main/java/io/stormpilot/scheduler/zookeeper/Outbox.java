@@ -244,7 +244,7 @@ public final class Outbox implements AutoCloseable {
     } catch (OversizedException e) {
       LOG.error("not written: {}: {}", path, e.getMessage());
       return true;
-    } catch (Exception | LinkageError | StackOverflowError | OutOfMemoryError e) {
+    } catch (Exception | Error e) { // no error of one job ends the thread, and all writes with it
       LOG.error("not written: {}", path, e);
       return true;
     }

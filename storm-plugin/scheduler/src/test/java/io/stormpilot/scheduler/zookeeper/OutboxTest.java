@@ -97,6 +97,11 @@ class OutboxTest extends OutboxFixture {
         s -> {
           throw new IllegalStateException("a fault of ours");
         });
+    outbox.offer(
+        "/worse",
+        s -> {
+          throw new AssertionError("a fault of ours");
+        });
     offer("/small", 7);
 
     assertTrue(outbox.flush(60_000));
