@@ -83,7 +83,11 @@ public final class StateWriter {
       cleanedAtMs = now;
       Set<String> alive = Set.copyOf(cluster.getTopologies().getAllIds());
       outbox.offer(
-          paths.topologies(), store -> cleaner.clean(alive, Time.currentTimeMillis(), store));
+          paths.topologies(),
+          store -> {
+            writer.keepOnly(alive);
+            cleaner.clean(alive, Time.currentTimeMillis(), store);
+          });
     }
   }
 

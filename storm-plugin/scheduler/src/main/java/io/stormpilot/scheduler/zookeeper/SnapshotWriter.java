@@ -6,7 +6,9 @@ import io.stormpilot.scheduler.state.ClusterSnapshot;
 import io.stormpilot.scheduler.state.TopologySnapshot;
 import io.stormpilot.scheduler.zookeeper.ZnodeStore.OversizedException;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.Map;
+import java.util.Set;
 import java.util.function.LongSupplier;
 
 /**
@@ -47,6 +49,13 @@ public final class SnapshotWriter {
   /** The version of a snapshot as it is read before the next one is written. */
   public static long versionOf(byte[] data) throws MessageException {
     return Written.read(data).version();
+  }
+
+  /** Only these topologies are left: what is known of others would pile up. */
+  public void keepOnly(Set<String> alive) {
+    Set<String> left = new HashSet<>(Set.of(paths.cluster()));
+    alive.forEach(id -> left.add(paths.topology(id)));
+    known.keySet().retainAll(left);
   }
 
   /** Another Nimbus may have written since. */

@@ -233,6 +233,23 @@ class OutboxTest extends OutboxFixture {
         2, Payload.decode(store.read(PATHS.cluster()), Limits.SNAPSHOT).get("version").getAsInt());
   }
 
+  @Test
+  void whatIsKnownOfATopologyIsForgottenWithIt() throws Exception {
+    Story story = new Story(1, 2).topology("t", 1, 2);
+    TopologySnapshot snapshot = new TopologySnapshot(story.details("t"), Placement.NONE, 100, true);
+    SnapshotWriter writer = new SnapshotWriter(PATHS, () -> 1_000);
+    writer.write(snapshot, store);
+    store.delete(PATHS.topology("t"));
+
+    writer.keepOnly(Set.of("t"));
+    writer.write(snapshot, store);
+    assertNull(store.read(PATHS.topology("t")), "it is known to stand there");
+
+    writer.keepOnly(Set.of());
+    writer.write(snapshot, store);
+    assertEquals(1, topology().get("version").getAsInt());
+  }
+
   private JsonObject topology() throws Exception {
     return Payload.decode(store.read(PATHS.topology("t")), Limits.SNAPSHOT);
   }
