@@ -20,8 +20,8 @@ import org.slf4j.LoggerFactory;
  * routes, with executors that stand by, where its configuration asks for it ({@link
  * RoutableTopology}). What the validator of before rejects stays rejected: {@value #NEXT} names it.
  *
- * <p>Runs in Nimbus. A fault of ours leaves the topology as it was submitted; a wish of its
- * configuration that cannot be is rejected.
+ * <p>Runs in Nimbus, which may end by an error that leaves it. A fault of ours leaves the topology
+ * as it was submitted; a wish of its configuration that cannot be is rejected.
  */
 public final class HookValidator implements ITopologyValidator {
 
@@ -46,7 +46,7 @@ public final class HookValidator implements ITopologyValidator {
       throws InvalidTopologyException {
     try {
       addHook(name, conf);
-    } catch (RuntimeException e) {
+    } catch (RuntimeException | LinkageError e) {
       LOG.warn("submitted {} without the load hook", name, e);
     }
     try {
@@ -54,7 +54,7 @@ public final class HookValidator implements ITopologyValidator {
       if (!routable.isEmpty()) {
         LOG.info("{}: tuples to {} follow routes", name, routable);
       }
-    } catch (RuntimeException e) {
+    } catch (RuntimeException | LinkageError | StackOverflowError e) {
       LOG.warn("submitted {} without routable groupings", name, e);
     }
     next.validate(name, conf, topology);

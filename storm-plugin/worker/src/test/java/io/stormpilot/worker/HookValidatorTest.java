@@ -7,7 +7,14 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import org.apache.storm.generated.Bolt;
+import org.apache.storm.generated.ComponentCommon;
+import org.apache.storm.generated.ComponentObject;
+import org.apache.storm.generated.GlobalStreamId;
+import org.apache.storm.generated.Grouping;
 import org.apache.storm.generated.InvalidTopologyException;
+import org.apache.storm.generated.NullStruct;
+import org.apache.storm.generated.ShellComponent;
 import org.apache.storm.generated.StormTopology;
 import org.apache.storm.nimbus.ITopologyValidator;
 import org.junit.jupiter.api.Test;
@@ -71,6 +78,28 @@ class HookValidatorTest {
     HookValidator validator = new HookValidator();
     validator.prepare(Map.of());
     validator.validate("t", Map.of(), topology()); // an unmodifiable configuration
+  }
+
+  /** Whoever may submit a topology must not be able to end Nimbus. */
+  @Test
+  void configurationThatIsNestedTooDeepLeavesTheTopologyAsItWas() throws Exception {
+    ComponentCommon common =
+        new ComponentCommon(
+            new HashMap<>(
+                Map.of(new GlobalStreamId("s", "default"), Grouping.shuffle(new NullStruct()))),
+            new HashMap<>());
+    common.set_json_conf("{\"a\":" + "[".repeat(500_000) + "]".repeat(500_000) + "}");
+    Bolt bolt = new Bolt(ComponentObject.shell(new ShellComponent("python", "x.Y")), common);
+    StormTopology topology = topology();
+    topology.set_bolts(new HashMap<>(Map.of("b", bolt)));
+    StormTopology before = topology.deepCopy();
+    HookValidator validator = new HookValidator();
+    validator.prepare(Map.of());
+
+    validator.validate(
+        "t", new HashMap<>(Map.of("stormpilot.standby.executors", Map.of("b", 1))), topology);
+
+    assertEquals(before, topology);
   }
 
   @Test
