@@ -4,6 +4,13 @@ import com.google.gson.Gson;
 import com.google.gson.JsonArray;
 import com.google.gson.JsonObject;
 import com.google.gson.JsonParseException;
+import java.io.ByteArrayInputStream;
+import java.io.ByteArrayOutputStream;
+import java.io.DataInputStream;
+import java.io.DataOutputStream;
+import java.io.IOException;
+import java.io.ObjectStreamConstants;
+import java.util.Arrays;
 import java.util.Comparator;
 import java.util.List;
 import java.util.Map;
@@ -35,6 +42,9 @@ final class ComponentDetails {
   private static final Logger LOG = LoggerFactory.getLogger(ComponentDetails.class);
   private static final Gson GSON = new Gson();
   private static final String ROUTED = "io.stormpilot.worker.route.RoutedGrouping";
+
+  /** How Java writes a routed grouping, up to the text of its one field. */
+  private static final byte[] SERIALIZED = serialized();
 
   private final TopologyDetails topology;
 
@@ -156,14 +166,56 @@ final class ComponentDetails {
     return o;
   }
 
-  /** Storm's grouping that a routed one stands in for (its one argument); any other as it is. */
-  static Grouping original(Grouping grouping) {
-    if (!grouping.is_set_custom_object()
-        || !ROUTED.equals(grouping.get_custom_object().get_full_class_name())) {
-      return grouping;
+  private static byte[] serialized() {
+    ByteArrayOutputStream bytes = new ByteArrayOutputStream();
+    try (DataOutputStream out = new DataOutputStream(bytes)) {
+      out.writeShort(ObjectStreamConstants.STREAM_MAGIC);
+      out.writeShort(ObjectStreamConstants.STREAM_VERSION);
+      out.writeByte(ObjectStreamConstants.TC_OBJECT);
+      out.writeByte(ObjectStreamConstants.TC_CLASSDESC);
+      out.writeUTF(ROUTED);
+      out.writeLong(1); // its serialVersionUID
+      out.writeByte(ObjectStreamConstants.SC_SERIALIZABLE);
+      out.writeShort(1); // fields
+      out.writeByte('L');
+      out.writeUTF("original");
+      out.writeByte(ObjectStreamConstants.TC_STRING);
+      out.writeUTF("Ljava/lang/String;");
+      out.writeByte(ObjectStreamConstants.TC_ENDBLOCKDATA);
+      out.writeByte(ObjectStreamConstants.TC_NULL);
+      out.writeByte(ObjectStreamConstants.TC_STRING);
+    } catch (IOException e) {
+      throw new IllegalStateException("writing to memory", e);
     }
+    return bytes.toByteArray();
+  }
+
+  /**
+   * What a routed grouping was made with, be it declared as an object or given to {@code
+   * customGrouping}; null for any other. It is told by its bytes: nothing that a user sent is
+   * deserialized in Nimbus.
+   */
+  private static String argument(Grouping grouping) throws IOException {
+    if (grouping.is_set_custom_object()
+        && ROUTED.equals(grouping.get_custom_object().get_full_class_name())) {
+      return grouping.get_custom_object().get_args_list().get(0).get_string_arg();
+    }
+    byte[] data = grouping.is_set_custom_serialized() ? grouping.get_custom_serialized() : null;
+    int length = SERIALIZED.length;
+    if (data == null || Arrays.mismatch(SERIALIZED, data) != length) {
+      return null;
+    }
+    ByteArrayInputStream rest = new ByteArrayInputStream(data, length, data.length - length);
+    return new DataInputStream(rest).readUTF();
+  }
+
+  /** Storm's grouping that a routed one stands in for; any other as it is. */
+  static Grouping original(Grouping grouping) {
     try {
-      String stands = grouping.get_custom_object().get_args_list().get(0).get_string_arg();
+      String stands = argument(grouping);
+      if (stands == null) {
+        return grouping;
+      }
       if (stands.equals("SHUFFLE")) {
         return Grouping.shuffle(new NullStruct());
       }
@@ -172,7 +224,7 @@ final class ComponentDetails {
       }
       String[] names = GSON.fromJson(stands.substring("FIELDS ".length()), String[].class);
       return Grouping.fields(List.of(names));
-    } catch (RuntimeException e) {
+    } catch (IOException | RuntimeException e) {
       LOG.debug("a routed grouping with arguments that are not ours", e);
       return grouping;
     }

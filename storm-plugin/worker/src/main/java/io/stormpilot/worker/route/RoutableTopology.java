@@ -103,7 +103,10 @@ public final class RoutableTopology {
         && OURS.equals(grouping.get_custom_object().get_full_class_name());
   }
 
-  /** Ours in place of a shuffle or a grouping by fields; without fields it is Storm's GLOBAL. */
+  /**
+   * Ours in place of a shuffle or a grouping by fields, and as an object where it is serialized;
+   * without fields a grouping is Storm's GLOBAL.
+   */
   private static Grouping routed(Grouping grouping) {
     String original =
         switch (grouping.getSetField()) {
@@ -113,6 +116,7 @@ public final class RoutableTopology {
               grouping.get_fields().isEmpty()
                   ? null
                   : "FIELDS " + GSON.toJson(grouping.get_fields());
+          case CUSTOM_SERIALIZED -> RoutedGrouping.original(grouping.get_custom_serialized());
           default -> null;
         };
     return original == null ? grouping : RoutedGrouping.of(original);

@@ -4,8 +4,12 @@ import com.google.gson.JsonArray;
 import com.google.gson.JsonElement;
 import com.google.gson.JsonParser;
 import io.stormpilot.worker.route.Routes.Route;
+import java.io.ByteArrayInputStream;
+import java.io.DataInputStream;
+import java.io.IOException;
 import java.io.Serializable;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -22,6 +26,7 @@ import org.apache.storm.grouping.LoadMapping;
 import org.apache.storm.task.WorkerTopologyContext;
 import org.apache.storm.tuple.Fields;
 import org.apache.storm.utils.TupleUtils;
+import org.apache.storm.utils.Utils;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -63,8 +68,7 @@ public final class RoutedGrouping implements LoadAwareCustomStreamGrouping, Seri
   }
 
   /**
-   * A grouping for {@code BoltDeclarer.grouping} that Nimbus and the controller recognise. What
-   * {@code customGrouping} is given follows routes too, but they see some custom grouping in it.
+   * A grouping for {@code BoltDeclarer.grouping}.
    *
    * @param original as for the constructor
    */
@@ -72,6 +76,28 @@ public final class RoutedGrouping implements LoadAwareCustomStreamGrouping, Seri
     grouping(original);
     List<JavaObjectArg> arguments = List.of(JavaObjectArg.string_arg(original));
     return Grouping.custom_object(new JavaObject(RoutedGrouping.class.getName(), arguments));
+  }
+
+  /**
+   * What a grouping of ours that {@code customGrouping} was given stands in for; null where it is
+   * somebody else's. It is told by its bytes: nothing that a user sent is deserialized in Nimbus.
+   */
+  static String original(byte[] serialized) {
+    String shuffle = "SHUFFLE";
+    byte[] like = Utils.javaSerialize(new RoutedGrouping(shuffle));
+    int begin = like.length - Short.BYTES - shuffle.length();
+    if (serialized.length < begin || !Arrays.equals(like, 0, begin, serialized, 0, begin)) {
+      return null;
+    }
+    ByteArrayInputStream rest =
+        new ByteArrayInputStream(serialized, begin, serialized.length - begin);
+    try {
+      String original = new DataInputStream(rest).readUTF();
+      grouping(original);
+      return original;
+    } catch (IOException | RuntimeException e) {
+      return null;
+    }
   }
 
   RoutedGrouping(String original, Supplier<Routes> table) {
@@ -174,7 +200,10 @@ public final class RoutedGrouping implements LoadAwareCustomStreamGrouping, Seri
         return new Route(known, route.partitions());
       }
       LOG.error(
-          "ignored the route of {}: {} are not its tasks {}", component, route.active(), tasks);
+          "ignored the route of {}: {} are not its tasks {}",
+          component,
+          route.active(),
+          tasks);
     }
     int active = Math.max(1, tasks.size() - standby());
     return new Route(tasks.subList(0, active), null);

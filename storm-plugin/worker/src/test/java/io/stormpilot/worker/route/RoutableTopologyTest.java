@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.util.Base64;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -16,10 +17,12 @@ import org.apache.storm.generated.InvalidTopologyException;
 import org.apache.storm.generated.NullStruct;
 import org.apache.storm.generated.ShellComponent;
 import org.apache.storm.generated.StormTopology;
+import org.apache.storm.grouping.PartialKeyGrouping;
 import org.apache.storm.testing.TestWordCounter;
 import org.apache.storm.testing.TestWordSpout;
 import org.apache.storm.topology.TopologyBuilder;
 import org.apache.storm.tuple.Fields;
+import org.apache.storm.utils.Utils;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
@@ -94,6 +97,27 @@ class RoutableTopologyTest {
     Map<String, Object> conf = Map.of("stormpilot.standby.executors", Map.of("declared", 1));
     assertEquals(List.of("declared"), RoutableTopology.change(conf, topology));
     assertThrows(IllegalArgumentException.class, () -> RoutedGrouping.of("ALL"));
+  }
+
+  /** The scheduler has the same bytes in ComponentDetailsTest. */
+  @Test
+  void aGroupingThatCustomGroupingWasGivenIsRecognised() throws Exception {
+    RoutedGrouping ours = new RoutedGrouping("FIELDS [\"word\"]");
+    assertEquals(
+        "rO0ABXNyAClpby5zdG9ybXBpbG90Lndvcmtlci5yb3V0ZS5Sb3V0ZWRHcm91cGluZwAAAAAAAAAB"
+            + "AgABTAAIb3JpZ2luYWx0ABJMamF2YS9sYW5nL1N0cmluZzt4cHQAD0ZJRUxEUyBbIndvcmQiXQ==",
+        Base64.getEncoder().encodeToString(Utils.javaSerialize(ours)));
+    TopologyBuilder builder = new TopologyBuilder();
+    builder.setSpout("words", new TestWordSpout());
+    builder.setBolt("ours", new TestWordCounter(), 2).customGrouping("words", ours);
+    builder
+        .setBolt("others", new TestWordCounter(), 2)
+        .customGrouping("words", new PartialKeyGrouping());
+    StormTopology topology = builder.createTopology();
+    Map<String, Object> conf = Map.of("stormpilot.routable", true);
+    assertEquals(List.of("ours"), RoutableTopology.change(conf, topology));
+    assertEquals("FIELDS [\"word\"]", grouping(topology, "ours"));
+    assertEquals("CUSTOM_SERIALIZED", grouping(topology, "others"));
   }
 
   @Test
