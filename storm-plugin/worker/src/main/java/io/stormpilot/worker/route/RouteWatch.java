@@ -127,7 +127,7 @@ final class RouteWatch implements Supplier<Routes> {
   private void read(ChildData node) {
     try {
       routes = Routes.read(node.getData());
-      LOG.info("routes of {} are in force", routes.byComponent().keySet());
+      LOG.info("routes of {} are in force", Routes.cut(routes.byComponent().keySet().toString()));
     } catch (RuntimeException e) {
       routes = Routes.NONE;
       LOG.error("routing table {} is broken: {}; routing without a table", path, e.getMessage());

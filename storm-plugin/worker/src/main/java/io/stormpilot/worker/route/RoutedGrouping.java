@@ -202,8 +202,8 @@ public final class RoutedGrouping implements LoadAwareCustomStreamGrouping, Seri
       LOG.error(
           "ignored the route of {}: {} are not its tasks {}",
           component,
-          route.active(),
-          tasks);
+          Routes.cut(route.active().toString()),
+          Routes.cut(tasks.toString()));
     }
     int active = Math.max(1, tasks.size() - standby());
     return new Route(tasks.subList(0, active), null);

@@ -26,6 +26,8 @@ record Routes(Map<String, Route> byComponent) {
   private static final Gson GSON = new Gson();
   private static final int GZIP_MAGIC = 0x1f8b;
 
+  private static final int TEXT_CHARACTERS = 1_000;
+
   /** A table of 10,000 tasks with 10,000 partitions has a tenth of it. */
   private static final int MAX_BYTES = 2 * 1024 * 1024;
 
@@ -44,6 +46,19 @@ record Routes(Map<String, Route> byComponent) {
    * @throws IllegalArgumentException it is broken; says where and what was expected
    */
   static Routes read(byte[] data) {
+    try {
+      return table(data);
+    } catch (IllegalArgumentException e) {
+      throw new IllegalArgumentException(cut(e.getMessage()), e);
+    }
+  }
+
+  /** As much of what quotes a table as belongs into a log: each worker has one of its own. */
+  static String cut(String text) {
+    return text.length() <= TEXT_CHARACTERS ? text : text.substring(0, TEXT_CHARACTERS) + "...";
+  }
+
+  private static Routes table(byte[] data) {
     Message message = parse(data);
     if (message == null || message.schema < 1) {
       throw new IllegalArgumentException("schema: expected a number of 1 or more");

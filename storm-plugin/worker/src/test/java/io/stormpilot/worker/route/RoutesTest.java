@@ -1,5 +1,6 @@
 package io.stormpilot.worker.route;
 
+import static java.util.stream.Collectors.joining;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertNotNull;
 import static org.junit.jupiter.api.Assertions.assertNull;
@@ -15,6 +16,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Random;
+import java.util.stream.IntStream;
 import java.util.zip.GZIPOutputStream;
 import net.jqwik.api.ForAll;
 import net.jqwik.api.Property;
@@ -59,14 +61,31 @@ class RoutesTest {
         "{\"schema\": 1} | components",
         "{\"schema\": 1, \"components\": [{}]} | id",
         "{\"schema\": 1, \"components\": [{\"component\": \"a\", \"active\": []}]} | a.active",
-        "{\"schema\": 1, \"components\": [{\"component\": \"a\", \"active\": [1], \"partitions\": [1, 2]}]} | task 2",
-        "{\"schema\": 1, \"components\": [{\"component\": \"a\", \"active\": [1]}, {\"component\": \"a\", \"active\": [2]}]} | twice",
-        "{\"schema\": 1, \"components\": [{\"component\": \"a\", \"active\": \"1\"}]} | not a routing table",
+        "{\"schema\": 1, \"components\": [{\"component\": \"a\", \"active\": [1], \"partitions\":"
+            + " [1, 2]}]} | task 2",
+        "{\"schema\": 1, \"components\": [{\"component\": \"a\", \"active\": [1]}, {\"component\":"
+            + " \"a\", \"active\": [2]}]} | twice",
+        "{\"schema\": 1, \"components\": [{\"component\": \"a\", \"active\": \"1\"}]} | not a"
+            + " routing table",
       })
   void brokenTablesSayWhatIsWrong(String text, String expected) {
     byte[] data = text.getBytes(StandardCharsets.UTF_8);
     var e = assertThrows(IllegalArgumentException.class, () -> Routes.read(data));
     assertTrue(e.getMessage().contains(expected), e.getMessage());
+  }
+
+  /** What is wrong goes into the log of every worker. */
+  @Test
+  void whatIsWrongWithALargeTableIsSaidInFewWords() {
+    String tasks = IntStream.range(0, 100_000).mapToObj(String::valueOf).collect(joining(","));
+    String text =
+        "{\"schema\": 1, \"components\": [{\"component\": \"a\", \"active\": ["
+            + tasks
+            + "], \"partitions\": [100000]}]}";
+    byte[] data = text.getBytes(StandardCharsets.UTF_8);
+    var e = assertThrows(IllegalArgumentException.class, () -> Routes.read(data));
+    assertTrue(e.getMessage().contains("task 100000"), e.getMessage());
+    assertTrue(e.getMessage().length() < 2_000, "" + e.getMessage().length());
   }
 
   @Test
