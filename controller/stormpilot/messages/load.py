@@ -96,7 +96,7 @@ def idle(before: TaskLoad, now: TaskLoad) -> bool:
 
     What a multilang component has in hand is in no queue of Storm's: it has acked fewer than it got. A bolt that acks
     nothing does not tell; one that leaves tuples unacked is never idle. What a Java bolt has in hand is in no count
-    before it is done.
+    before it is done: one that has been in one tuple since the report before shows it as waiting.
     """
     if now.seq <= before.seq or now.pid != before.pid or now.queue:
         return False

@@ -35,6 +35,11 @@ public final class ExecutorCpu {
     return tasks;
   }
 
+  /** Its thread, or null while it is not known. */
+  Thread thread() {
+    return threads().own();
+  }
+
   /** Read the clocks. */
   public void read() {
     Threads threads = threads();

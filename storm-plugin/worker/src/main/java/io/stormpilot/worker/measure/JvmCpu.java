@@ -1,10 +1,20 @@
 package io.stormpilot.worker.measure;
 
 import java.lang.management.ManagementFactory;
+import java.lang.management.ThreadInfo;
 import java.lang.management.ThreadMXBean;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Collection;
+import java.util.List;
 
 /** CPU of this JVM and of its threads, in nanoseconds; -1 where the JVM does not tell. */
 public final class JvmCpu {
+
+  /** What Storm calls a bolt's {@code execute} from. */
+  private static final String EXECUTOR = "org.apache.storm.executor.bolt.BoltExecutor";
+
+  private static final String EXECUTES = "tupleActionFn";
 
   private final ThreadMXBean threads = ManagementFactory.getThreadMXBean();
   private final boolean supported = threads.isThreadCpuTimeSupported();
@@ -16,6 +26,28 @@ public final class JvmCpu {
     } catch (UnsupportedOperationException e) {
       return -1; // an operator turned it off
     }
+  }
+
+  /**
+   * Those of these threads that execute a tuple in a bolt just now: Storm tells only of the end.
+   * One look at all of them, for each look halts the JVM for a moment.
+   */
+  List<Thread> executing(Collection<Thread> some) {
+    List<Thread> asked = List.copyOf(some);
+    List<Thread> found = new ArrayList<>();
+    long[] ids = asked.stream().mapToLong(Thread::getId).toArray();
+    ThreadInfo[] stacks = threads.getThreadInfo(ids, Integer.MAX_VALUE);
+    for (int k = 0; k < stacks.length; k++) {
+      if (stacks[k] != null
+          && Arrays.stream(stacks[k].getStackTrace()).anyMatch(JvmCpu::executes)) {
+        found.add(asked.get(k));
+      }
+    }
+    return found;
+  }
+
+  private static boolean executes(StackTraceElement frame) {
+    return frame.getMethodName().equals(EXECUTES) && frame.getClassName().equals(EXECUTOR);
   }
 
   /** The CPU of the whole process: executors, network, garbage collection, compiler. */

@@ -23,6 +23,7 @@ public final class WorkerReadings {
   private final Map<Threads, ExecutorCpu> executors = new IdentityHashMap<>();
   private final Set<TaskCounters> measured = new HashSet<>();
   private final Set<TaskCounters> closed = new HashSet<>();
+  private Map<Integer, Long> tuplesBefore = Map.of();
 
   public WorkerReadings(int port) {
     queues = new ReceiveQueues(port);
@@ -64,12 +65,13 @@ public final class WorkerReadings {
     if (process >= 0) {
       shared.read(Math.max(0, process - owned), tuples);
     }
-    Map<Integer, Long> depths = queues.depths();
+    Map<Integer, Long> waiting = waiting(tuples);
+    tuplesBefore = tuples;
     Double jvmMb = alone ? proc.residentMb("self") : null;
     Double ownMb = jvmMb == null || tuples.isEmpty() ? null : jvmMb / tuples.size();
     List<TaskReading> tasks = new ArrayList<>();
     for (ExecutorCpu executor : executors.values()) {
-      tasks.addAll(readings(executor, process >= 0, ownMb, depths));
+      tasks.addAll(readings(executor, process >= 0, ownMb, waiting));
     }
     tasks.sort(Comparator.comparingInt(reading -> reading.counters().task()));
     Double cpuS = process < 0 ? null : process / NANOS;
@@ -77,17 +79,43 @@ public final class WorkerReadings {
   }
 
   /**
-   * The tasks of an executor have one thread and one queue: CPU in equal parts, the queue once. The
-   * JVM's memory belongs to all of its tasks in equal parts.
+   * Tuples that wait, by task: the queue of an executor at its first one. A tuple that has been in
+   * {@code execute} since the last reading is in no queue and in no count: it counts as one more,
+   * at each task whose it may be.
+   */
+  private Map<Integer, Long> waiting(Map<Integer, Long> tuples) {
+    Map<Integer, Long> depths = queues.depths();
+    Map<Integer, Long> waiting = new HashMap<>();
+    Map<Thread, ExecutorCpu> quiet = new HashMap<>();
+    for (ExecutorCpu executor : executors.values()) {
+      int first = executor.tasks().get(0).task();
+      if (depths.containsKey(first)) {
+        waiting.put(first, depths.get(first));
+      }
+      List<Integer> ids = executor.tasks().stream().map(TaskCounters::task).toList();
+      if (executor.thread() != null
+          && ids.stream()
+              .allMatch(id -> tuplesBefore.getOrDefault(id, 0L).equals(tuples.get(id)))) {
+        quiet.put(executor.thread(), executor);
+      }
+    }
+    for (Thread busy : jvm.executing(quiet.keySet())) {
+      quiet.get(busy).tasks().forEach(task -> waiting.merge(task.task(), 1L, Long::sum));
+    }
+    return waiting;
+  }
+
+  /**
+   * The tasks of an executor have one thread: CPU in equal parts. The JVM's memory belongs to all
+   * of its tasks in equal parts.
    */
   private List<TaskReading> readings(
-      ExecutorCpu executor, boolean withShared, Double ownMb, Map<Integer, Long> depths) {
+      ExecutorCpu executor, boolean withShared, Double ownMb, Map<Integer, Long> waiting) {
     List<TaskReading> readings = new ArrayList<>();
     double parts = executor.tasks().size() * NANOS;
     Long child = executor.childNanos();
     double cpuS = (executor.jvmNanos() + (child == null ? 0 : child)) / parts;
     double childMb = ownMb == null ? 0 : executor.childMb() / executor.tasks().size();
-    TaskCounters first = executor.tasks().get(0);
     for (TaskCounters task : executor.tasks()) {
       if (measured.contains(task)) {
         readings.add(
@@ -97,7 +125,7 @@ public final class WorkerReadings {
                 child == null ? null : child / parts,
                 withShared ? shared.nanos(task.task()) / NANOS : null,
                 ownMb == null ? null : ownMb + childMb,
-                task == first ? depths.get(task.task()) : null));
+                waiting.get(task.task())));
       }
     }
     return readings;
@@ -121,7 +149,8 @@ public final class WorkerReadings {
    *     known
    * @param memoryMb its part of the JVM's memory and what its child process holds, null where not
    *     known
-   * @param queue tuples that wait for it, null where not known
+   * @param queue tuples that wait for it, with one that it has had in hand since the last reading;
+   *     null where not known
    */
   public record TaskReading(
       TaskCounters counters,

@@ -2,6 +2,7 @@ package io.stormpilot.worker.count;
 
 import java.lang.reflect.Proxy;
 import java.util.List;
+import java.util.concurrent.CountDownLatch;
 import org.apache.storm.task.GeneralTopologyContext;
 import org.apache.storm.tuple.Tuple;
 import org.apache.storm.tuple.TupleImpl;
@@ -22,6 +23,22 @@ public final class FakeTuples {
 
   public static Tuple tuple(int source, String stream) {
     return new TupleImpl(NOWHERE, List.of(), "c", source, stream);
+  }
+
+  /** One that holds up whoever begins to execute it. */
+  public static TupleImpl held(CountDownLatch begun, CountDownLatch goOn) {
+    return new TupleImpl(NOWHERE, List.of(), "c", 1, "default") {
+      @Override
+      public String getSourceStreamId() {
+        begun.countDown();
+        try {
+          goOn.await();
+        } catch (InterruptedException e) {
+          Thread.currentThread().interrupt();
+        }
+        throw new IllegalStateException("it cannot be executed by an executor of no worker");
+      }
+    };
   }
 
   /** One of which nothing can be asked. */

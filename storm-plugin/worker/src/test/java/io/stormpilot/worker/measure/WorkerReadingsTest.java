@@ -16,9 +16,12 @@ import io.stormpilot.worker.measure.WorkerReadings.Reading;
 import io.stormpilot.worker.measure.WorkerReadings.TaskReading;
 import java.lang.management.ManagementFactory;
 import java.lang.management.ThreadMXBean;
+import java.util.concurrent.CountDownLatch;
 import org.apache.storm.Constants;
+import org.apache.storm.executor.bolt.BoltExecutor;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
+import sun.reflect.ReflectionFactory;
 
 class WorkerReadingsTest {
 
@@ -79,6 +82,44 @@ class WorkerReadingsTest {
     assertEquals(a.cpuS(), b.cpuS());
     assertEquals(42, a.queue());
     assertNull(b.queue());
+  }
+
+  /** An executor of Storm that belongs to no worker. */
+  private static BoltExecutor executor() throws ReflectiveOperationException {
+    return (BoltExecutor)
+        ReflectionFactory.getReflectionFactory()
+            .newConstructorForSerialization(BoltExecutor.class, Object.class.getConstructor())
+            .newInstance();
+  }
+
+  /** Without it a bolt that computes or waits for minutes looks idle, and its worker is moved. */
+  @Test
+  void aTupleThatIsBeingExecutedSinceTheLastReadingCountsAsOneThatWaits() throws Exception {
+    BoltExecutor executor = executor();
+    CountDownLatch begun = new CountDownLatch(1);
+    CountDownLatch goOn = new CountDownLatch(1);
+    Thread thread =
+        new Thread(
+            () -> {
+              try {
+                executor.tupleActionFn(3, FakeTuples.held(begun, goOn));
+              } catch (Exception e) {
+                goOn.countDown();
+              }
+            });
+    Threads threads = new Threads();
+    threads.setOwn(thread);
+    readings.add(task(3, threads));
+    readings.add(task(4, new Threads()));
+    thread.start();
+    begun.await();
+    Reading during = readings.read(true);
+    goOn.countDown();
+    thread.join();
+
+    assertEquals(1, during.tasks().get(0).queue());
+    assertNull(during.tasks().get(1).queue());
+    assertNull(readings.read(true).tasks().get(0).queue());
   }
 
   private static void gauge(MetricRegistry metrics, String end, int value) {
