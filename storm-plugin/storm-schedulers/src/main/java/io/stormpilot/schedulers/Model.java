@@ -23,6 +23,10 @@ record Model(int schema, List<Supervisor> supervisors, List<Topology> topologies
           .setFieldNamingPolicy(FieldNamingPolicy.LOWER_CASE_WITH_UNDERSCORES)
           .create();
 
+  /**
+   * A supervisor; {@code rack}: as Storm knows it, {@code stormRack} where the model tells it apart
+   * from the one of network cost.
+   */
   record Supervisor(
       String id,
       String host,
@@ -31,10 +35,11 @@ record Model(int schema, List<Supervisor> supervisors, List<Topology> topologies
       double cores,
       double mhz,
       double memoryMb,
-      Double cpuLimitMhz) {
+      Double cpuLimitMhz,
+      String stormRack) {
 
     Supervisor {
-      rack = rack == null ? "/default-rack" : rack;
+      rack = stormRack != null ? stormRack : rack == null ? "/default-rack" : rack;
     }
 
     /** The part of the CPU that may be filled, MHz. */

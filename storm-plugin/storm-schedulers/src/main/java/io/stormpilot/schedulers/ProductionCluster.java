@@ -263,6 +263,7 @@ final class ProductionCluster {
                 (int) field(group, "cpuPercent") / 100.0,
                 MHZ,
                 (int) field(group, "memoryMb"),
+                null,
                 null));
       }
     }

@@ -77,7 +77,7 @@ class SchedulerRunTest {
   @Test
   void executorsThatDoNotFitAreNamedAndTheReasonKept() {
     Model.Supervisor small =
-        new Model.Supervisor("n1", "h1", "/a", List.of(6700), 1.0, 2000.0, 0.0, 600.0);
+        new Model.Supervisor("n1", "h1", "/a", List.of(6700), 1.0, 2000.0, 0.0, 600.0, null);
     Model tight = new Model(1, List.of(small), MODEL.topologies());
     Plan plan = new SchedulerRun(tight, StormScheduler.RAS_DEFAULT, 60).run(0, 1, 60);
     assertFalse(plan.complete());
@@ -91,6 +91,15 @@ class SchedulerRunTest {
     Cluster cluster = new ClusterBuilder(MODEL, StormScheduler.DEFAULT, 60).build();
     assertEquals("/a", cluster.getHostToRack().get("h2"));
     assertEquals("/b", cluster.getHostToRack().get("h3"));
+  }
+
+  @Test
+  void racksThatStormKnowsApartAreThoseOfItsSchedulers() {
+    Model.Supervisor told =
+        new Model.Supervisor("n1", "h1", "/a", List.of(6700), 1.0, 2000.0, 0.0, null, "/s");
+    Model model = new Model(1, List.of(told), MODEL.topologies());
+    Cluster cluster = new ClusterBuilder(model, StormScheduler.DEFAULT, 60).build();
+    assertEquals("/s", cluster.getHostToRack().get("h1"));
   }
 
   @Test
