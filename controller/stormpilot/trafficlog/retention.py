@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
@@ -36,20 +37,36 @@ JUMP_DAYS = 2.0
 DAY_S = 86_400
 BATCH_ROWS = 64_000
 MERGED = "-all.parquet"
+WRITING_S = 3600
+"""A hidden file is half-written for good when nothing was written to it for so long."""
 
 
 def remove_leftovers(place: LogPlace) -> None:
-    """After a crash: remove half-written files, and small ones that a merged one already holds."""
+    """After a crash: remove half-written files, and small ones that a merged one already holds.
+
+    A controller that starts beside the leading one, in the same folder, takes nothing that this one is writing.
+    """
     for table in TABLES:
         folders: defaultdict[str, set[str]] = defaultdict(set)
-        for info in place.files(table):
-            path = place.relative(info)
-            if info.base_name.startswith(".") and info.base_name.endswith(HIDDEN):
-                place.remove(path)
-            else:
+        infos = place.files(table)
+        _remove_half_written(place, infos)
+        for info in infos:
+            if not _is_hidden(info):
+                path = place.relative(info)
                 folders[path.rpartition("/")[0]].add(path)
         for there in folders.values():
             _remove_held(place, there)
+
+
+def _remove_half_written(place: LogPlace, infos: Iterable[pafs.FileInfo]) -> None:
+    """Remove hidden files that nobody writes any more."""
+    for info in infos:
+        if _is_hidden(info) and (info.mtime_ns is None or time.time() - info.mtime_ns / 1e9 > WRITING_S):
+            place.remove(place.relative(info))
+
+
+def _is_hidden(info: pafs.FileInfo) -> bool:
+    return bool(info.base_name.startswith(".") and info.base_name.endswith(HIDDEN))
 
 
 def _remove_held(place: LogPlace, there: set[str]) -> set[str]:
@@ -121,6 +138,7 @@ class Housekeeping:
         """
         now_s, place = now_ms / 1000, self._place
         found = [i for table in TABLES for i in place.files(table)]
+        _remove_half_written(place, found)
         files = sorted((i.base_name, i.size, place.relative(i)) for i in found if i.base_name.endswith(".parquet"))
         oldest = _hour(now_s - retention_days * DAY_S)
         if _after_a_jump({name for name, _, _ in files}, now_s):

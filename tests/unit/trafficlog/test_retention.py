@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -132,13 +134,32 @@ def test_a_small_file_that_cannot_be_removed_is_not_merged_again(
     assert len(files(tmp_path)) == 1
 
 
+def half_written(directory: Path, age_s: float) -> Path:
+    """A file of a write that has not ended, to which nothing was written for so long."""
+    file = next(directory.rglob("*.parquet")).parent / ".20251121T01-1-w.parquet.tmp"
+    file.write_bytes(b"PAR1 half")
+    at_s = time.time() - age_s
+    os.utime(file, (at_s, at_s))
+    return file
+
+
 def test_half_written_file_of_a_crash_is_invisible_and_removed(tmp_path: Path) -> None:
     write(tmp_path, T0_MS)
-    folder = next(tmp_path.rglob("*.parquet")).parent
-    (folder / ".20251121T01-1-w.parquet.tmp").write_bytes(b"PAR1 half")
+    half_written(tmp_path, 2 * 3600)
     assert rates(tmp_path) == [1.0]
     retention.remove_leftovers(place_of(tmp_path))
     assert len(files(tmp_path)) == 1
+    half_written(tmp_path, 2 * 3600)
+    assert retention.Housekeeping(place_of(tmp_path)).enforce(T0_MS, retention_days=30, max_mb=1e6) == 0
+    assert len(files(tmp_path)) == 1
+
+
+def test_a_controller_that_starts_takes_nothing_that_another_one_is_writing(tmp_path: Path) -> None:
+    write(tmp_path, T0_MS)
+    half = half_written(tmp_path, 0)
+    retention.remove_leftovers(place_of(tmp_path))
+    retention.Housekeeping(place_of(tmp_path)).enforce(T0_MS, retention_days=30, max_mb=1e6)
+    assert half.exists()
 
 
 def test_old_days_go(tmp_path: Path) -> None:
