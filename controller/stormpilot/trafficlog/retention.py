@@ -13,6 +13,7 @@ import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
+from functools import partial
 from itertools import pairwise
 
 import pyarrow as pa
@@ -106,12 +107,19 @@ class Housekeeping:
         self._left_out: set[str] = set()
         self._tables = deque(TABLES)
         self._merged: set[tuple[str, str]] = set()  # tables and days of which nothing is left to merge
+        self._failed: set[str] = set()  # what could not be merged, until all the rest was tried
+        self._error: OSError | None = None
 
     def merge(self, now_ms: int, enough: Callable[[], bool]) -> int:
         """Merge past hours and days, one of each table in turn, until nothing is left or `enough` says so.
 
         At least one is tried where there is one. Returns how many were merged. A file that cannot be read is named
         once, and left where it is.
+
+        Raises
+        ------
+        OSError
+            The first of those files that could not be written or removed; the others were merged all the same.
         """
         waiting = {table: self._partitions(table, now_ms) for table in self._tables}
         merged = 0
@@ -128,6 +136,9 @@ class Housekeeping:
             if enough():
                 break
         self.behind = bool(waiting)
+        if not self.behind:
+            self._failed.clear()
+        self._raise_first()
         return merged
 
     def enforce(self, now_ms: int, retention_days: float, max_mb: float) -> int:
@@ -135,10 +146,15 @@ class Housekeeping:
 
         Nothing goes for its age until the log has gone on for `JUMP_DAYS` after a gap of more than that: either the
         controller was off, or its clock is ahead and will be set right.
+
+        Raises
+        ------
+        OSError
+            The first of those files that could not be removed; others went all the same.
         """
         now_s, place = now_ms / 1000, self._place
         found = [i for table in TABLES for i in place.files(table)]
-        _remove_half_written(place, found)
+        self._tried(lambda: _remove_half_written(place, found))
         files = sorted((i.base_name, i.size, place.relative(i)) for i in found if i.base_name.endswith(".parquet"))
         oldest = _hour(now_s - retention_days * DAY_S)
         if _after_a_jump({name for name, _, _ in files}, now_s):
@@ -153,7 +169,8 @@ class Housekeeping:
         for name, size, path in files:
             if not _before(name, oldest) and excess <= 0:
                 break
-            place.remove(path)
+            if not self._tried(partial(place.remove, path)):
+                continue
             touched.add(path.rpartition("/")[0])
             excess -= size
             removed += 1
@@ -161,7 +178,23 @@ class Housekeeping:
             place.remove_if_empty(folder)
             if folder.count("/") > 1:
                 place.remove_if_empty(folder.rpartition("/")[0])
+        self._raise_first()
         return removed
+
+    def _tried(self, work: Callable[[], object]) -> bool:
+        """Do it; whether it was done: the first error is kept."""
+        try:
+            work()
+        except OSError as e:
+            self._error = self._error or e
+            return False
+        return True
+
+    def _raise_first(self) -> None:
+        """Raise the error that was kept."""
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
 
     def _partitions(self, table: str, now_ms: int) -> Iterator[tuple[list[str], str]]:
         """Files that may become one, and its name: of the latest days first, of each the oldest first."""
@@ -175,13 +208,17 @@ class Housekeeping:
                 continue
             left = False
             for folder, infos in sorted(self._folders(f"{table}/{day}").items()):
-                gone = _remove_held(self._place, {self._place.relative(i) for i in infos}) | self._left_out
+                gone = set(self._left_out)
+                if not self._tried(partial(self._remove_held, infos, gone)):
+                    left = True
+                    continue
                 for name, group in _groups(infos, this_hour):
                     into = f"{folder}/{name}{MERGED}"
-                    paths = sorted({self._place.relative(i) for i in group} - gone)
+                    paths = sorted(self._paths(group) - gone)
                     if len(paths) > 1 and into not in self._left_out:
                         left = True
-                        yield paths, into
+                        if into not in self._failed:
+                            yield paths, into
             if day not in latest and not left:
                 self._merged.add((table, day))
 
@@ -194,7 +231,17 @@ class Housekeeping:
             log.warning("traffic log: a file cannot be read, and is left out when files are merged", file=e.path, why=e)
             self._left_out.add(e.path)
             return False
+        except OSError as e:
+            self._failed.add(into)
+            self._error = self._error or e
+            return False
         return True
+
+    def _remove_held(self, infos: Iterable[pafs.FileInfo], gone: set[str]) -> None:
+        gone |= _remove_held(self._place, self._paths(infos))
+
+    def _paths(self, infos: Iterable[pafs.FileInfo]) -> set[str]:
+        return {self._place.relative(i) for i in infos}
 
     def _folders(self, below: str) -> Mapping[str, list[pafs.FileInfo]]:
         found: defaultdict[str, list[pafs.FileInfo]] = defaultdict(list)
