@@ -151,10 +151,12 @@ def test_only_files_whose_time_overlaps_can_hold_a_row_twice(tmp_path: Path) -> 
     windows(day / "a.parquet", range(0, 60))
     windows(day / "b.parquet", range(60, 120))
     windows(day / "c.parquet", range(119, 130))
+    windows(day / "d.parquet", range(200, 210), version=4)
+    windows(day / "d-all.parquet", range(200, 260), version=5)
     windows(day / "old.parquet", range(0, 60), version=1)
     windows(tmp_path / "date=2026-01-02" / "topology=flights-1-1" / "a.parquet", range(0, 60))
     found = files_of(tmp_path, "windows")
-    assert len(found.usable) == 5 and not found.skipped
-    assert [f.name for f in found.overlapping] == ["b.parquet", "c.parquet"]
+    assert len(found.usable) == 7 and not found.skipped
+    assert [f.name for f in found.overlapping] == ["b.parquet", "c.parquet", "d-all.parquet", "d.parquet"]
     assert found.footers[day / "a.parquet"].rows == 60
     assert found.footers[day / "old.parquet"].version == 1

@@ -49,11 +49,15 @@ class Files:
 
     @property
     def overlapping(self) -> tuple[Path, ...]:
-        """Files whose time overlaps that of another one of their folder and version: only these have rows twice."""
-        by_folder: defaultdict[tuple[Path, int], list[Path]] = defaultdict(list)
+        """Files whose time overlaps that of another one of their folder: only these have rows twice.
+
+        Merging writes the newest version, so files of two versions may have the same rows. Those of version 1 are no
+        other's doubles: mining leaves them out.
+        """
+        by_folder: defaultdict[tuple[Path, bool], list[Path]] = defaultdict(list)
         for file in self.usable:
             if file in self.footers:
-                by_folder[file.parent, self.footers[file].version].append(file)
+                by_folder[file.parent, self.footers[file].version == 1].append(file)
         found: set[Path] = set()
         for files in by_folder.values():
             spans = sorted((self.footers[f].span or _ALWAYS, f) for f in files)
