@@ -45,27 +45,36 @@ class TrafficLog:
         self._waiting: defaultdict[tuple[str, str | None], list[Row]] = defaultdict(list)
         self._count = 0
         self._failing = False
+        self._problem: object = None  # of what was lost since the last flush
 
     def add(self, table: str, rows: Sequence[Row], topology_id: str | None = None) -> None:
         """Take rows for the next flush."""
         if self._count + len(rows) > MAX_ROWS_WAITING:
-            self.rows_lost += len(rows)
+            self._lose(len(rows), f"more than {MAX_ROWS_WAITING:,} rows wait, those of {table} are left out")
             return
         self._waiting[table, topology_id].extend(rows)
         self._count += len(rows)
 
     def flush(self, now_ms: int) -> None:
-        """Write what was taken, one file per table and topology."""
+        """Write what was taken, one file per table and topology; one that cannot be written costs its own rows."""
         waiting, self._waiting, self._count = self._waiting, defaultdict(list), 0
         for (table, topology_id), rows in waiting.items():
             if rows:
                 try:
                     self._write(table, topology_id, rows, now_ms)
                 except (OSError, pa.ArrowException) as e:
-                    self._fail(len(rows), e)
+                    self._lose(len(rows), e)
                 else:
                     self.rows_written += len(rows)
-                    self._recovered()
+        problem, self._problem = self._problem, None
+        if problem is not None and not self._failing:
+            log.warning(
+                "traffic log loses rows that cannot be written, the controller goes on", dir=self.place.name, why=problem
+            )
+        if problem is None and self._failing and any(waiting.values()):
+            log.info("traffic log is written again", dir=self.place.name, rows_lost=self.rows_lost)
+        if problem is not None or any(waiting.values()):
+            self._failing = problem is not None
 
     def _write(self, table: str, topology_id: str | None, rows: list[Row], now_ms: int) -> None:
         data = pa.Table.from_pylist([dict(r) for r in rows], schema=file_schema(table))
@@ -74,15 +83,6 @@ class TrafficLog:
         path = f"{folder}/{hour:%Y%m%dT%H}-{now_ms}-{self._writer}.parquet"
         self.place.write(path, data.schema, iter(data.to_batches()))
 
-    def _fail(self, rows: int, error: Exception) -> None:
+    def _lose(self, rows: int, why: object) -> None:
         self.rows_lost += rows
-        if not self._failing:
-            log.warning(
-                "traffic log cannot be written, the controller goes on without it", dir=self.place.name, why=error
-            )
-        self._failing = True
-
-    def _recovered(self) -> None:
-        if self._failing:
-            log.info("traffic log is written again", dir=self.place.name, rows_lost=self.rows_lost)
-        self._failing = False
+        self._problem = self._problem or why

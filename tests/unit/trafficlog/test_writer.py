@@ -87,6 +87,19 @@ def test_full_disk_is_said_once_counted_and_leaves_no_half_file(
     assert files(tmp_path) == [f"20251121T01-{T0_MS + 10}-w.parquet"]
 
 
+def test_one_topology_that_cannot_be_written_costs_its_own_rows_and_is_said_once(tmp_path: Path) -> None:
+    """Its name is too long for a folder."""
+    log = TrafficLog(tmp_path, "w")
+    with capture_logs() as said:
+        for i in range(3):
+            for topology in ("x" * 300, "flights-1"):
+                log.add("edges", [edge()], topology)
+            log.flush(T0_MS + i)
+    assert (log.rows_lost, log.rows_written) == (3, 3)
+    assert [line["log_level"] for line in said] == ["warning"]
+    assert "File name too long" in str(said[0]["why"])
+
+
 def test_folder_that_cannot_be_made_is_survived(tmp_path: Path) -> None:
     (tmp_path / "log").write_text("a file in its place")
     log = TrafficLog(tmp_path / "log", "w")
@@ -98,10 +111,13 @@ def test_folder_that_cannot_be_made_is_survived(tmp_path: Path) -> None:
 def test_rows_that_wait_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("stormpilot.trafficlog.writer.MAX_ROWS_WAITING", 10)
     log = TrafficLog(tmp_path, "w")
-    log.add("edges", [edge()] * 8, "flights-1")
-    log.add("edges", [edge()] * 8, "flights-1")
-    log.flush(T0_MS)
-    assert (log.rows_written, log.rows_lost) == (8, 8)
+    with capture_logs() as said:
+        for i in range(3):
+            log.add("edges", [edge()] * 8, "flights-1")
+            log.add("edges", [edge()] * 8, "flights-1")
+            log.flush(T0_MS + i)
+    assert (log.rows_written, log.rows_lost) == (24, 24)
+    assert [line["why"] for line in said] == ["more than 10 rows wait, those of edges are left out"]
 
 
 def test_uri_of_a_folder_is_that_folder(tmp_path: Path) -> None:
