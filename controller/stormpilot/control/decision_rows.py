@@ -49,7 +49,7 @@ def outcome_row(report: CycleReport, move: MoveState) -> dict[str, object]:
     row: dict[str, object] = {
         "at": report.at_ms,
         "topology_id": move.topology_id,
-        "topology_name": report.names.get(move.topology_id),
+        "topology_name": report.names.get(move.topology_id) or move.topology_id.rsplit("-", 2)[0],  # killed meanwhile
         "plan_id": move.plan_id,
         "published_at": move.published_at_ms,
         "metric": move.metric,

@@ -56,3 +56,9 @@ def test_outcome_has_what_was_won_and_how_long_it_took() -> None:
     assert (row["measured"], row["predicted"], row["verdict"]) == (0.25, 0.2, "HELPED")
     assert (row["downtime_s"], row["restarted_tasks"], row["executors"], row["workers"]) == (7.0, 5, 3, 2)
     assert "downtime_s" not in outcome_row(account(), move)
+
+
+def test_outcome_of_a_topology_that_was_killed_meanwhile_has_its_name() -> None:
+    """A row without a name would cost mining the whole file."""
+    row = outcome_row(CycleReport(NOW_MS), MoveState(topology_id="flights-by-day-3-1700000000", plan_id="p-1"))
+    assert row["topology_name"] == "flights-by-day"
