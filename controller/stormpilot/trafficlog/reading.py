@@ -14,6 +14,8 @@ from stormpilot.trafficlog.place import LogPlace
 from stormpilot.trafficlog.schema import TABLES, to_newest
 
 HOUR_MS = 3_600_000
+LISTED = 3
+"""So often a folder is listed whose files vanish."""
 _FOLDER = "topology="
 
 
@@ -55,14 +57,33 @@ class LogRows:
             for folder in self._place.folders(f"{table}/{day}"):
                 if not _is_of_one(folder) or unquote(folder.removeprefix(_FOLDER)) != topology_id:
                     continue
-                for info in self._place.files(f"{table}/{day}/{folder}"):
-                    if info.base_name.endswith(".parquet") and not info.base_name.startswith("."):
-                        path = self._place.relative(info)
-                        try:
-                            with self._place.read(path) as file:
-                                yield to_newest(file.read(), table)
-                        except (OSError, pa.ArrowException) as e:
-                            self._left_out(path, e)
+                yield from self._in_folder(table, f"{table}/{day}/{folder}")
+
+    def _in_folder(self, table: str, folder: str) -> Iterator[pa.Table]:
+        """Tables of the files of a folder; it is listed again where a controller has merged some of them meanwhile.
+
+        So rows may come twice.
+        """
+        done, gone = set[str](), dict[str, Exception]()
+        for _ in range(LISTED):
+            gone.clear()
+            for info in self._place.files(folder):
+                path = self._place.relative(info)
+                if not info.base_name.endswith(".parquet") or info.base_name.startswith(".") or path in done:
+                    continue
+                try:
+                    with self._place.read(path) as file:
+                        yield to_newest(file.read(), table)
+                except FileNotFoundError as e:
+                    gone[path] = e
+                    continue
+                except (OSError, pa.ArrowException) as e:
+                    self._left_out(path, e)
+                done.add(path)
+            if not gone:
+                break
+        for path, why in gone.items():
+            self._left_out(path, why)
 
     def _days(self, table: str) -> list[str]:
         """Folders of days in which such rows may be; a row is filed by when it was written, at most an hour later."""

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from stormpilot.trafficlog.place import LogPlace, place_of
+from stormpilot.trafficlog.retention import Housekeeping
 from stormpilot.trafficlog.trial import TopologyTrial, topology_trial, trial_run
 from stormpilot.trafficlog.trial_text import certainty_lines, lasting, total_line
 from stormpilot.trafficlog.writer import TrafficLog
@@ -155,6 +157,27 @@ def test_log_is_read_in_its_period_and_a_broken_file_is_named(tmp_path: Path) ->
     assert ["broken" in path for path in left_out] == [True]
     only = trial_run(log.place, T0, T0 + PERIOD_MS, APART_S, lambda path, cause: None, ["other"])
     assert [t.name for t in only] == ["other"]
+
+
+def test_files_that_a_controller_merges_while_they_are_read_cost_no_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = TrafficLog(tmp_path)
+    for i in range(5):
+        log.add("decisions", [decision(i) | {"topology_id": "flights-1"}], "flights-1")
+        log.flush(T0 + i * PERIOD_MS)
+    read, controllers_turn = LogPlace.read, [True, False]
+
+    def after_the_controller(self: LogPlace, path: str) -> Any:
+        if controllers_turn and controllers_turn.pop():
+            Housekeeping(place_of(tmp_path)).merge(T0 + 3_600_000, lambda: False)
+        return read(self, path)
+
+    monkeypatch.setattr(LogPlace, "read", after_the_controller)
+    left_out: list[str] = []
+    (found,) = trial_run(log.place, T0, T0 + 3_600_000, APART_S, lambda path, cause: left_out.append(path))
+    assert (found.cycles, left_out) == (5, [])
+    assert len(list(tmp_path.rglob("*.parquet"))) == 1
 
 
 @pytest.mark.parametrize(
