@@ -24,11 +24,13 @@ def keep(directory: Path, plan_ids: Sequence[str], model: Model) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     paths = [folder / f"{plan_id}.json" for plan_id in plan_ids]
     hidden = folder / f".{plan_ids[0]}.tmp"
-    hidden.write_bytes(msgspec.json.format(msgspec.json.encode(model), indent=1))
-    for path in paths:
-        path.unlink(missing_ok=True)
-        path.hardlink_to(hidden)
-    hidden.unlink()
+    try:
+        hidden.write_bytes(msgspec.json.format(msgspec.json.encode(model), indent=1))
+        for path in paths:
+            path.unlink(missing_ok=True)
+            path.hardlink_to(hidden)
+    finally:
+        hidden.unlink(missing_ok=True)
     names = defaultdict[tuple[int, int], list[Path]](list)
     for path in folder.glob("*.json"):
         kept = path.stat()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
@@ -27,3 +28,15 @@ def test_only_the_newest_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         os.utime(path, ns=(n, n))
     left = sorted(p.name for p in (tmp_path / models.FOLDER).iterdir())
     assert left == ["p-2.json", "p-3.json", "q-2.json", "q-3.json"]
+
+
+def test_a_model_that_cannot_be_kept_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full disk would get fuller with every plan."""
+
+    def full(self: Path, target: Path) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "hardlink_to", full)
+    with pytest.raises(OSError, match="No space left"):
+        models.keep(tmp_path, ["p-1"], model())
+    assert not list((tmp_path / models.FOLDER).iterdir())
