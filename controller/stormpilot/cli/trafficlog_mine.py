@@ -91,7 +91,7 @@ def mine(
     document = _mined(source, choice.name, times, keep, with_sizing=sizing is not None, strict=strict)
     mined = document.topologies
     there = {m.thresholds.topology_name for m in mined} | {f.name for f in document.failed}
-    for name in sorted(set(source.topologies) - there):
+    for name in sorted(t for t in set(source.topologies) if not {t, t.rsplit("-", 2)[0]} & there):
         note(f"{name}: the log has no such topology, or nothing of it in this time")
     _tell(document, strict=strict)
     source.answer(document, lambda: _print_all(mined))

@@ -183,6 +183,17 @@ def test_only_what_is_asked_for_is_mined(command: Command, hour: Path) -> None:
     assert 20 <= noise["rows"] <= 31
 
 
+def test_a_topology_that_the_log_has_not_is_told_and_one_asked_for_by_its_id_is_none(
+    command: Command, hour: Path
+) -> None:
+    (folder,) = (hour / "windows").glob("*/topology=made2*")
+    topology_id = folder.name.removeprefix("topology=")
+    result = command("--log", str(hour), "made1", topology_id, "nobody", "-f", "json")
+    assert {m["thresholds"]["topologyId"] for m in json.loads(result.stdout)["topologies"]} > {topology_id}
+    told = [line.partition(":")[0] for line in result.stderr.splitlines() if "the log has no such topology" in line]
+    assert told == ["nobody"]
+
+
 def test_tiny_files_and_names_of_any_letters_change_no_number(command: Command, hour: Path, tmp_path: Path) -> None:
     """A file for three windows, a folder and a topology with letters that stand for others in paths and patterns."""
     log, name = tmp_path / "späť [1] 100%25 {a,b}", "žltý kôň+2 [x]"
