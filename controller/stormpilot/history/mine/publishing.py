@@ -9,7 +9,7 @@ from typing import Protocol
 import msgspec
 import structlog
 
-from stormpilot.errors import UsageError
+from stormpilot.errors import RefusedError, StormpilotError, UsageError
 from stormpilot.history.mine.findings import Mined
 from stormpilot.messages.core import decode, encode
 from stormpilot.messages.thresholds import Thresholds
@@ -36,23 +36,41 @@ def publish(mined: Sequence[Mined], store: Store, paths: Paths) -> list[str]:
 
     That is the newest id in the log and every other one that runs under the name now: a topology that was submitted
     again goes on with its history. What replay recommended before is kept, also under a former id of the name.
+
+    Raises
+    ------
+    RefusedError, UsageError
+        Numbers that cannot be written, the first of them; those of all other topologies are.
     """
     running = store.children([paths.topology()])[0]
-    written = []
+    written: list[str] = []
+    first: StormpilotError | None = None
     for m in mined:
-        name = m.thresholds.topology_name
-        ids = {m.thresholds.topology_id, *(i for i in running if name_of(i) == name)}
-        recommended = [t.recommendation for t in of_name(store, paths, name) if t.recommendation is not None]
-        newest = max(recommended, key=lambda r: r.replayed_at_ms, default=None)
-        for topology_id in sorted(ids):
-            before = _before(store, paths.thresholds(topology_id))
-            own = None if before is None else before.recommendation
-            thresholds = msgspec.structs.replace(m.thresholds, topology_id=topology_id, recommendation=own or newest)
-            store.put(paths.thresholds(topology_id), encode(thresholds))
-            if m.profile is not None:
-                profile = msgspec.structs.replace(m.profile, topology_id=topology_id)
-                store.put(paths.profile(topology_id), encode(profile))
-            written.append(topology_id)
+        try:
+            written += _publish(m, running, store, paths)
+        except (RefusedError, UsageError) as e:
+            log.warning("mined numbers cannot be written", topology=m.thresholds.topology_name, why=e)
+            first = first or e
+    if first is not None:
+        raise first
+    return written
+
+
+def _publish(m: Mined, running: Sequence[str], store: Store, paths: Paths) -> list[str]:
+    written = []
+    name = m.thresholds.topology_name
+    ids = {m.thresholds.topology_id, *(i for i in running if name_of(i) == name)}
+    recommended = [t.recommendation for t in of_name(store, paths, name) if t.recommendation is not None]
+    newest = max(recommended, key=lambda r: r.replayed_at_ms, default=None)
+    for topology_id in sorted(ids):
+        before = _before(store, paths.thresholds(topology_id))
+        own = None if before is None else before.recommendation
+        thresholds = msgspec.structs.replace(m.thresholds, topology_id=topology_id, recommendation=own or newest)
+        store.put(paths.thresholds(topology_id), encode(thresholds))
+        if m.profile is not None:
+            profile = msgspec.structs.replace(m.profile, topology_id=topology_id)
+            store.put(paths.profile(topology_id), encode(profile))
+        written.append(topology_id)
     return written
 
 

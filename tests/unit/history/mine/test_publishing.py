@@ -3,6 +3,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import pytest
+
+from stormpilot.errors import RefusedError
 from stormpilot.history.mine.findings import Mined
 from stormpilot.history.mine.publishing import publish
 from stormpilot.messages.core import decode, encode
@@ -90,3 +93,19 @@ def test_thresholds_that_cannot_be_read_are_replaced() -> None:
     store = Store({PATHS.thresholds(OLD): b"not json"})
     publish([mined()], store, PATHS)
     assert decode(store.nodes[PATHS.thresholds(OLD)], Thresholds, "").mined_at_ms == 3
+
+
+def test_a_topology_whose_numbers_are_refused_keeps_no_other_from_getting_its_own() -> None:
+    """Somebody else made that znode, say."""
+
+    class Guarded(Store):
+        def put(self, path: str, data: bytes) -> None:
+            if path == PATHS.thresholds(OLD):
+                raise RefusedError(f"{path}: not ours")
+            super().put(path, data)
+
+    store = Guarded()
+    of_other = Thresholds(topology_id=OTHER, topology_name="flights-too", mined_at_ms=3, from_ms=1, to_ms=2)
+    with pytest.raises(RefusedError, match="not ours"):
+        publish([mined(), Mined(thresholds=of_other, profile=None)], store, PATHS)
+    assert list(store.nodes) == [PATHS.thresholds(OTHER)]
