@@ -69,7 +69,9 @@ class TrafficLog:
         problem, self._problem = self._problem, None
         if problem is not None and not self._failing:
             log.warning(
-                "traffic log loses rows that cannot be written, the controller goes on", dir=self.place.name, why=problem
+                "traffic log loses rows that cannot be written, the controller goes on",
+                dir=self.place.name,
+                why=problem,
             )
         if problem is None and self._failing and any(waiting.values()):
             log.info("traffic log is written again", dir=self.place.name, rows_lost=self.rows_lost)
