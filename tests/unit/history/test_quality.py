@@ -10,6 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from stormpilot.history.mine.kept import Kept
+from stormpilot.history.mine.log import Selection
 from stormpilot.history.mine.quality import Files, files_of, unreadable, without
 from stormpilot.trafficlog.schema import TABLES, VERSION, VERSION_KEY, file_schema
 
@@ -160,3 +162,13 @@ def test_only_files_whose_time_overlaps_can_hold_a_row_twice(tmp_path: Path) -> 
     assert [f.name for f in found.overlapping] == ["b.parquet", "c.parquet", "d-all.parquet", "d.parquet"]
     assert found.footers[day / "a.parquet"].rows == 60
     assert found.footers[day / "old.parquet"].version == 1
+
+
+def test_a_file_without_rows_in_a_folder_of_no_day_is_survived(tmp_path: Path) -> None:
+    table = tmp_path / "edges"
+    for folder in (table, table / "date=none" / "topology=flights-1-1"):
+        folder.mkdir(parents=True, exist_ok=True)
+        pq.write_table(TABLES["edges"].empty_table(), folder / "a.parquet")
+    kept = Kept(tmp_path / "condensed")
+    assert kept.days("edges", [files_of(table, "edges")], Selection()) is None
+    assert kept.problem

@@ -208,12 +208,12 @@ def day_number(day: str) -> int:
 
 def _in_its_day(file: Path, of: Files) -> bool:
     footer = of.footers.get(file)
-    if footer is None or footer.rows == 0:
-        return footer is not None
     try:
         begin_ms = day_number(folders_of(file)["date"]) * DAY_MS
     except (KeyError, ValueError):
         return False
+    if footer is None or footer.rows == 0:
+        return footer is not None
     return footer.span is not None and begin_ms <= footer.span[0] and footer.span[1] < begin_ms + DAY_MS
 
 
