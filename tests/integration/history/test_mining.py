@@ -324,6 +324,13 @@ def test_log_of_version_1_is_told(command: Command, hour: Path, tmp_path: Path) 
         command("--log", str(old_log(hour, tmp_path)))
 
 
+def test_log_that_has_no_window_yet_is_not_told_as_an_old_one(command: Command, hour: Path, tmp_path: Path) -> None:
+    """A controller that led for less than a window leaves decisions alone."""
+    shutil.copytree(hour / "decisions", tmp_path / "decisions")
+    with pytest.raises(NothingFoundError, match=r": no windows$"):
+        command("--log", str(tmp_path))
+
+
 @pytest.mark.spark
 def test_columns_that_version_1_has_not_are_read_as_null_by_spark(
     spark: SparkSession, hour: Path, tmp_path: Path

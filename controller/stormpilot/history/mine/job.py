@@ -135,7 +135,8 @@ def _by_day(make: Callable[..., DataFrame], *inputs: DataFrame) -> Ask:
 
 
 def _why_empty(log: Log) -> str:
-    if "windows" in log.tables:
+    health = log.tables_health()
+    if "windows" in log.tables or (health and not any("1" in t.rows_by_version for t in health)):
         return f"no windows {log.selection}".rstrip()
     return (
         "there is no table windows, which mining rests on: a log of version 1 of the schema, which only `trafficlog "
