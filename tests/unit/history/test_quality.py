@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from stormpilot.history.mine.health import Health, TopologyHealth
 from stormpilot.history.mine.kept import Kept
 from stormpilot.history.mine.log import Selection
 from stormpilot.history.mine.quality import Files, files_of, unreadable, without
@@ -172,3 +173,11 @@ def test_a_file_without_rows_in_a_folder_of_no_day_is_survived(tmp_path: Path) -
     kept = Kept(tmp_path / "condensed")
     assert kept.days("edges", [files_of(table, "edges")], Selection()) is None
     assert kept.problem
+
+
+def test_windows_that_overlap_are_not_taken_for_a_clock_alone() -> None:
+    """A leadership that goes to and fro makes them, too."""
+    found = TopologyHealth(name="flights", windows=9, unmeasured_share=0, gaps=0, gap_h=0, clock_steps=2)
+    (line,) = Health(topologies=[found]).warnings
+    assert line.startswith("flights: 2 windows began before the end of the one before: ")
+    assert "two controllers" in line

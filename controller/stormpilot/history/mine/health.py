@@ -14,11 +14,14 @@ from stormpilot.history.mine.overload import PERIODS_OF_A_GAP
 from stormpilot.history.mine.quality import Reused, Skipped, TableHealth
 
 STEP_S = 0.5
-"""Windows that overlap by more: the clock was set back, or two controllers wrote."""
+"""Windows that overlap by more: the clock was set back, two controllers wrote, or a cycle was very long."""
 
 
 class TopologyHealth(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Windows of a topology: `unmeasured_share` were not measured whole; gaps between them, and steps of the clock."""
+    """Windows of a topology: `unmeasured_share` were not measured whole; gaps between them.
+
+    `clock_steps` windows began before the end of the one before.
+    """
 
     name: str
     windows: int
@@ -49,7 +52,12 @@ class Health(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         for t in self.tables:
             old[t.name] += sum(n for version, n in t.rows_by_version.items() if version == "1")
         lines += [f"{n} rows of {name} are of version 1 of the schema" for name, n in old.items() if n]
-        lines += [f"{t.name}: the clock went back {t.clock_steps} times" for t in self.topologies if t.clock_steps]
+        lines += [
+            f"{t.name}: {t.clock_steps} windows began before the end of the one before: the clock was set back, two "
+            "controllers wrote, or a cycle was very long"
+            for t in self.topologies
+            if t.clock_steps
+        ]
         return lines
 
 
