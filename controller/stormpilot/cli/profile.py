@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import signal
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -128,7 +131,12 @@ def profile(
     ends_s = time.monotonic() + 60 * limit
     address, where = replace(_address(fed, nimbus), login=nimbus_login(nimbus_jaas)), place(zookeeper, root, config)
     peaks: list[Trial] = []
-    with TemporaryDirectory() as scratch, connected(where) as session, progress(f"profile {fed.short}") as shown:
+    with (
+        _in_order(),
+        TemporaryDirectory() as scratch,
+        connected(where) as session,
+        progress(f"profile {fed.short}") as shown,
+    ):
         if jar is not None:
             merged = Path(scratch) / jar.name
             merged.write_bytes(jar_with_resources(jar))
@@ -160,6 +168,24 @@ def profile(
         note(f"note: all {earlier} trials are from an earlier run; --restart measures anew")
     if not told.complete:
         raise RefusedError(f"{limit:g} minutes are over: the model ends early; run it again to go on")
+
+
+@contextmanager
+def _in_order() -> Iterator[None]:
+    """Make SIGTERM and SIGHUP (a terminal that closes) an exception, as Ctrl-C is: the trial topology is killed."""
+
+    def end(number: int, _: object) -> None:
+        for known in before:
+            signal.signal(known, signal.SIG_IGN)
+        raise SystemExit(128 + number)
+
+    ends = [s for s in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(s) is not signal.SIG_IGN]  # nohup ignores
+    before = {s: signal.signal(s, end) for s in ends}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 class _Told:

@@ -72,6 +72,7 @@ class Bench:
         self._slot: SlotSize | None = None
         self._nodes: Nodes | None = None
         self._feeder: Feeder | None = None
+        self._submitted = False
         self._threads = 0
         self._busy_tps = 0.0
 
@@ -117,15 +118,23 @@ class Bench:
     def close(self) -> None:
         """Kill the topology, and remove what it left in ZooKeeper."""
         feeder, self._feeder = self._feeder, None
-        if feeder is None:
-            return
-        with Nimbus.connect_leader(self.nimbus) as nimbus:
-            if (running := nimbus.find(self.specimen.topology_name)) is not None and running.status != "KILLED":
-                nimbus.kill(self.specimen.topology_name, wait_s=0)
-            deadline = time.monotonic() + GONE_S
-            while nimbus.find(self.specimen.topology_name) is not None and time.monotonic() < deadline:
-                time.sleep(POLL_S)
-        self._zookeeper.delete(self._paths.trial(feeder.topology_id))
+        submitted, self._submitted = self._submitted, False
+        if submitted:
+            self._kill()
+        if feeder is not None:
+            self._zookeeper.delete(self._paths.trial(feeder.topology_id))
+
+    def _kill(self) -> None:
+        name = self.specimen.topology_name
+        try:
+            with Nimbus.connect_leader(self.nimbus) as nimbus:
+                if (running := nimbus.find(name)) is not None and running.status != "KILLED":
+                    nimbus.kill(name, wait_s=0)
+                deadline = time.monotonic() + GONE_S
+                while nimbus.find(name) is not None and time.monotonic() < deadline:
+                    time.sleep(POLL_S)
+        except UnreachableError as e:
+            raise UnreachableError(f"{e}; kill the topology {name}, it may still run") from e
 
     def _running(self, threads: int) -> Feeder:
         if threads != self._threads or self._feeder is None:
@@ -133,6 +142,7 @@ class Bench:
             self._tell(f"{_threads(threads)}: starting")
             sent = submission(self.specimen, threads, self.nimbus, self._options, self._runner)
             sent = replace(sent, conf=with_own_login(sent.conf))
+            self._submitted = True  # from here on it may run, however `send` ends
             topology_id = send(sent, force=True, wait_s=0)
             self._feeder = Feeder(self._zookeeper, self._paths, topology_id, self.specimen.sources)
             self._feeder.open(Login(digest=sent.conf[PAYLOAD_KEY]))

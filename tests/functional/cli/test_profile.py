@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import zipfile
 from contextlib import nullcontext
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
 from doubles.commands import in_process as run
+from doubles.fake_nimbus import FakeNimbus, serving
+from doubles.memory_zookeeper import MemoryZooKeeper
 from functional.topologies.inprocess_storm import PROJECT
 from sizing_problems import EXAMPLE
+from stormpilot.errors import UnreachableError
+from stormpilot.nimbus import Address, Nimbus
 from stormpilot.sizing.profiling import RateGrid, Trial
+from stormpilot.trials import bench as real
+from stormpilot.trials.component import Specimen
+from stormpilot.trials.feeder import Times
 from stormpilot.trials.slot import SlotSize
+from stormpilot.zookeeper.paths import Paths
 
 
 def said(*arguments: str | Path) -> str:
@@ -140,6 +151,54 @@ def test_trials_of_other_python_code_are_not_taken(tmp_path: Path) -> None:
     (tmp_path / "src" / "words.txt").unlink()
     (tmp_path / "src" / "tasks.py").write_text("ROUNDS = 2\n")
     assert "has trials with another code: give --restart" in said(*command)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_profile_that_is_ended_or_loses_its_terminal_kills_its_topology(
+    number: signal.Signals, bench: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed = []
+
+    def ended(*_: object) -> NoReturn:
+        os.kill(os.getpid(), number)
+        raise AssertionError("goes on")
+
+    monkeypatch.setattr(Bench, "guess", ended)
+    monkeypatch.setattr(Bench, "close", lambda _: closed.append(signal.getsignal(number)))
+    before = signal.signal(number, lambda *_: None)
+    try:
+        given = ("micro_tasks.pi:Pi", "--project", PROJECT, "-e", "local", "-o", tmp_path / "pi.json")
+        done = run("profile", *given, "--zookeeper", "z:1", "--nimbus", "n:1")
+        assert signal.getsignal(number) is not signal.SIG_IGN
+    finally:
+        signal.signal(number, before)
+    assert done.returncode == 128 + number
+    assert closed == [signal.SIG_IGN], "a second one does not stop the kill"
+
+
+def test_a_profile_that_is_interrupted_as_nimbus_takes_its_topology_kills_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> NoReturn:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Nimbus, "topology_id", interrupted)
+    specimen = Specimen("micro_tasks.pi:Pi", project=PROJECT, environment="local")
+    with serving(FakeNimbus()) as nimbus:
+        at = Address("127.0.0.1", nimbus.port)
+        trials = real.Bench(
+            specimen, RateGrid(10.0, 0.1, True, 100.0), Times(), at, MemoryZooKeeper(lambda: 0), Paths()
+        )
+        trials.close()
+        assert nimbus.killed == []
+        with pytest.raises(KeyboardInterrupt):
+            trials.guess(1)
+        assert list(nimbus.running) == ["profile-Pi"]
+        trials.close()
+        assert nimbus.running == {}
+        with pytest.raises(KeyboardInterrupt):
+            trials.guess(1)
+        nimbus.hangs_up = True
+        with pytest.raises(UnreachableError, match="kill the topology profile-Pi, it may still run"):
+            trials.close()
 
 
 @pytest.mark.parametrize(
