@@ -138,7 +138,7 @@ def send(
 ) -> str:
     """Send a submission to the leading Nimbus; returns the topology id.
 
-    What can be wrong on this side is refused before `force` kills anything.
+    What can be wrong on this side is refused, and the jar is at Nimbus, before `force` kills anything.
 
     Parameters
     ----------
@@ -150,10 +150,12 @@ def send(
     conf = with_own_login(submission.conf)
     jar = b"" if submission.remote_jar else _jar(submission)
     with Nimbus.connect_leader(submission.nimbus, timeout_s) as nimbus:
+        if not force:
+            _check_name(nimbus, submission.name)
+        location = submission.remote_jar or _upload(nimbus, jar, on_upload)
         if force:
             _kill_and_wait(nimbus, submission.name, wait_s)
-        _check_name(nimbus, submission.name)
-        location = submission.remote_jar or _upload(nimbus, jar, on_upload)
+            _check_name(nimbus, submission.name)
         nimbus.submit(submission.name, location, conf, submission.topology, active)
         return _id_of_submitted(nimbus, submission.name)
 

@@ -255,6 +255,18 @@ def test_a_name_that_storm_does_not_take_is_refused(project: Path, nimbus: FakeN
     assert "does not allow" in done.stderr
 
 
+def test_force_kills_nothing_before_the_jar_is_at_nimbus(
+    project: Path, nimbus: FakeNimbus, stormpilot: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def goes_away(*_: object) -> None:
+        raise ConnectionAbortedError
+
+    nimbus.running["flights"] = "ACTIVE"
+    monkeypatch.setattr(nimbus, "uploadChunk", goes_away)
+    assert stormpilot(project, "--force").returncode == 3
+    assert (nimbus.killed, nimbus.running) == ([], {"flights": "ACTIVE"})
+
+
 def test_what_nimbus_refuses_is_said_in_its_words(project: Path, nimbus: FakeNimbus, stormpilot: Run) -> None:
     nimbus.refuse = "topology.workers is not an integer"
     done = stormpilot(project)
