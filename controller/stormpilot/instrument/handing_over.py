@@ -125,14 +125,20 @@ class HandingOver:
     # --- the main thread ----------------------------------------------------------------------------------------------
 
     def done(self, work: Work, states: Any = None, trouble: str = "") -> None:
-        """Work was done: `on_drain` returned these states, or it went wrong."""
+        """Work was done: `on_drain` returned these states, or it went wrong.
+
+        What could not be loaded is offered again with the next look: at once, a hook that always raises would be called
+        for every tuple.
+        """
         self._done.append((work, states, trouble))
-        self._wake.set()
+        if work.drain or not trouble:
+            self._wake.set()
 
     def late(self, partition: int) -> None:
         """A tuple of a partition that was given away has come."""
-        self._late.add(partition)
-        self._wake.set()
+        if partition not in self._late:  # told once, however many come
+            self._late.add(partition)
+            self._wake.set()
 
     # --- the thread ---------------------------------------------------------------------------------------------------
 

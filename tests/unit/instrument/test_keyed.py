@@ -334,3 +334,23 @@ def test_a_state_that_unpacks_to_more_than_was_ever_saved_is_refused() -> None:
     bomb = gzip.compress(b'{"states":[[1,"' + b"x" * 70_000_000 + b'"]]}', 1)
     with pytest.raises(ValueError, match="unpacks to more than"):
         unpacked(bomb)
+
+
+def test_a_hook_that_always_raises_is_called_once_for_each_look(store: Store) -> None:
+    store.kept[f"{A}-{B}-1-7-0"] = packed({P: {"the": 2}})[0]
+    store.tell((A, B, "load", [P]), owners={P: B})
+    handing = HandingOver(store, "t-1", "count", B)
+    handing.poll()
+    handing.done(handing.work.popleft(), trouble="no")
+    assert not handing._wake.is_set()
+    handing.poll()
+    assert [work.partitions for work in handing.work] == [[P]]
+
+
+def test_late_tuples_of_a_partition_wake_the_thread_once(store: Store) -> None:
+    handing = HandingOver(store, "t-1", "count", A)
+    handing.late(P)
+    assert handing._wake.is_set()
+    handing._wake.clear()
+    handing.late(P)
+    assert not handing._wake.is_set()
