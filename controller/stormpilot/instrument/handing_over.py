@@ -208,7 +208,7 @@ class HandingOver:
             else:
                 try:
                     chunks = packed(states or {})
-                except (TypeError, ValueError) as e:
+                except (TypeError, ValueError, RecursionError) as e:
                     self._failed[work.key] = str(e)
                     self.work.append(Work("", False, work.partitions, list(states.items())))  # back where it was
                 else:
@@ -275,7 +275,10 @@ def packed(states: Mapping[int, Any]) -> list[bytes]:
         size += len(text)
     found = []
     for chunk in filter(None, chunks):
-        found.append(gzip.compress(f'{{"schema":{SCHEMA},"states":[{",".join(chunk.values())}]}}'.encode(), 6, mtime=0))
+        data = f'{{"schema":{SCHEMA},"states":[{",".join(chunk.values())}]}}'.encode()
+        if len(data) > MOST_STATE_BYTES:
+            raise ValueError(f"the state of partition {min(chunk)} has {len(data)} bytes, {MOST_STATE_BYTES} are taken")
+        found.append(gzip.compress(data, 6, mtime=0))
         if len(found[-1]) > MAX_BYTES:
             raise ValueError(
                 f"the state of partition {min(chunk)} has {len(found[-1])} bytes packed, {MAX_BYTES} are taken"

@@ -119,7 +119,7 @@ class KeyedState:
         self._stormpilot_given |= set(work.partitions)
         self._stormpilot_given -= handing.own
         self._stormpilot_mark()
-        states, trouble = self._stormpilot_call(lambda: self.on_drain(work.partitions))
+        states, trouble = self._stormpilot_call(lambda: dict(self.on_drain(work.partitions) or {}))
         handing.done(work, states, trouble)
 
     def _stormpilot_call(self, hook: Any) -> tuple[Any, str]:

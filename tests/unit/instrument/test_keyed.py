@@ -354,3 +354,45 @@ def test_late_tuples_of_a_partition_wake_the_thread_once(store: Store) -> None:
     handing._wake.clear()
     handing.late(P)
     assert not handing._wake.is_set()
+
+
+@pytest.mark.parametrize(
+    ("returned", "saved", "failed"),
+    [
+        ([(P, {"the": 1})], {P: {"the": 1}}, None),
+        (7, {}, "TypeError: 'int' object is not iterable"),
+        ([P], {}, "TypeError: cannot convert dictionary update sequence element #0 to a sequence"),
+    ],
+)
+def test_what_a_hook_returns_that_is_no_mapping_does_not_stop_hand_overs(
+    returned: Any, saved: dict[int, Any], failed: str | None, store: Store, tmp_path: Path
+) -> None:
+    class Other(Count):
+        def on_drain(self, partitions: list[int]) -> Any:
+            return returned
+
+    store.tell((A, B, "save", [P]), owners={P: B})
+    play(tmp_path, [poll, poll], cls=Other)
+    assert {p: s for kept in store.kept.values() for p, s in unpacked(kept)} == saved
+    assert store.answers[A]["failed"].get(f"{A}-{B}-1") == failed
+
+
+def test_state_that_nobody_could_load_is_not_saved(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Too long once it is unpacked, or too deep."""
+    deep: list[Any] = []
+    for _ in range(10_000):
+        deep = [deep]
+
+    class Deep(Count):
+        def on_drain(self, partitions: list[int]) -> Any:
+            return {P: deep}
+
+    store.tell((A, B, "save", [P]), owners={P: B})
+    a, _ = play(tmp_path, [poll, poll, poll], cls=Deep)
+    assert f"{A}-{B}-1" in store.answers[A]["failed"]
+    assert (a.calls, store.kept) == ([("activate", [P])], {})
+    monkeypatch.setattr(handing_over, "MOST_STATE_BYTES", 1000)
+    with pytest.raises(ValueError, match=f"the state of partition {P} has 10[0-9]{{2}} bytes, 1000 are taken"):
+        packed({P: "x" * 1000})
