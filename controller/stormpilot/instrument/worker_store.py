@@ -141,8 +141,8 @@ class WorkerStore:
         ):  # refused for good, or the first connection is still to come: begin anew, now and then
             self.close()
         if self._client is None:
-            logging.getLogger("kazoo").setLevel(logging.CRITICAL)  # we say it ourselves, once per change
             self._client = KazooClient(
+                logger=_silent(),
                 hosts=self._hosts,
                 timeout=SESSION_TIMEOUT_S,
                 connection_retry=KazooRetry(max_tries=-1, delay=MIN_BACKOFF_S, backoff=2, max_delay=MAX_BACKOFF_S),
@@ -153,6 +153,13 @@ class WorkerStore:
         if not self._client.connected:
             raise StoreUnavailable(_no_connection(self._hosts, self._client))
         return self._client
+
+
+def _silent() -> logging.Logger:
+    """Log of our client alone (a component may use kazoo too): we say ourselves what it meets, once per change."""
+    log = logging.getLogger("stormpilot.kazoo")
+    log.setLevel(logging.CRITICAL)
+    return log
 
 
 def _no_connection(hosts: str, client: Any) -> str:

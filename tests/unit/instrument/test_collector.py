@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import json
-import logging
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -34,11 +32,9 @@ class RecordingWriter:
 
 
 @pytest.fixture(autouse=True)
-def _recording(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _recording(monkeypatch: pytest.MonkeyPatch) -> None:
     RecordingWriter.made = []
     monkeypatch.setattr(collector, "ReportWriter", RecordingWriter)
-    yield
-    logging.getLogger("kazoo").setLevel(logging.NOTSET)
 
 
 def first(tmp_path: Path, **conf: Any) -> dict[str, Any]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
 
 import pytest
 
-from stormpilot.instrument import report_writer
+from stormpilot.instrument import report_writer, worker_store
 from stormpilot.instrument.report_writer import ReportWriter, ZooKeeperReports
 from stormpilot.instrument.reports import encode_reports
 from stormpilot.instrument.worker_store import StoreUnavailable, zookeeper_hosts
@@ -175,3 +176,16 @@ def test_servers_and_port_come_from_the_storm_configuration(conf: dict[str, obje
 def test_a_configuration_without_servers_is_refused_by_name(servers: object) -> None:
     with pytest.raises(ValueError, match=r"storm\.zookeeper\.servers"):
         ZooKeeperReports({"storm.zookeeper.servers": servers}, "t")
+
+
+def test_what_a_component_logs_of_kazoo_itself_is_left_alone(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(worker_store, "REQUEST_TIMEOUT_S", 0.2)
+    reports = ZooKeeperReports({"storm.zookeeper.servers": ["127.0.0.1"], "storm.zookeeper.port": 1}, "t")
+    with pytest.raises(StoreUnavailable, match="no connection"):
+        reports.reporters()
+    reports.close()
+    assert not caplog.records, "what our own client meets is told by who asks"
+    logging.getLogger("kazoo.client").warning("the component's own session is lost")
+    assert [r.message for r in caplog.records] == ["the component's own session is lost"]
