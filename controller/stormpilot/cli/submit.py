@@ -106,6 +106,8 @@ def submit(
         nimbus_login=nimbus_login(nimbus_jaas),
     )
     _say_hooks_are_not_run(project)
+    if runner is None:
+        _say_virtualenv_is_not_used(submission)
     if dry_run:
         _show(submission, format)
         return
@@ -173,3 +175,13 @@ def _say_hooks_are_not_run(project: Path) -> None:
         text = file.read_text("utf-8", errors="replace") if file.is_file() else ""
         if re.search(r"^def (pre|post)_submit\b", text, flags=re.MULTILINE):
             note(f"note: the hooks in {file} (pre_submit, post_submit) are not run")
+
+
+def _say_virtualenv_is_not_used(submission: Submission) -> None:
+    """A Nimbus on loopback may be the end of a tunnel, and the workers elsewhere."""
+    conf = submission.conf
+    if submission.nimbus.on_loopback and "use_virtualenv" not in conf and "topology.python.path" in conf:
+        note(
+            f"note: Nimbus is on this machine, so components run by {submission.runner}, not from virtualenv_root: if "
+            "it is a tunnel, set use_virtualenv to true, or give --runner"
+        )

@@ -80,6 +80,18 @@ def test_each_topology_gets_a_login_to_zookeeper_of_its_own(project: Path, nimbu
     assert (wrong.returncode, f"{payload}: expected user:password" in wrong.stderr) == (2, True)
 
 
+def test_a_virtualenv_that_is_not_used_is_told(project: Path, nimbus: FakeNimbus, stormpilot: Run) -> None:
+    """Through a tunnel Nimbus is on loopback, and the workers are not."""
+    assert "virtualenv_root" not in stormpilot(project, "--dry-run").stderr
+    config = json.loads((project / "config.json").read_text())
+    config["envs"]["prod"]["virtualenv_root"] = "/venvs"
+    (project / "config.json").write_text(json.dumps(config))
+    told = " ".join(stormpilot(project, "--dry-run").stderr.split())
+    assert f"{Path(sys.executable).parent / 'stormpilot_run'}, not from virtualenv_root: if it is a tunnel" in told
+    for options in (("-O", "use_virtualenv=true"), ("-O", "use_virtualenv=false"), ("--runner", "/x/run")):
+        assert "virtualenv_root" not in stormpilot(project, "--dry-run", *options).stderr
+
+
 def test_no_instrument_leaves_the_topology_alone(project: Path, nimbus: FakeNimbus, stormpilot: Run) -> None:
     assert stormpilot(project, "--no-instrument").returncode == 0
     topology = nimbus.submitted[0].topology
