@@ -171,9 +171,9 @@ def _show(submission: Submission, format: Format) -> None:
 
 
 def _say_hooks_are_not_run(project: Path) -> None:
-    for file in (project / "tasks.py", project / "fabfile.py"):
+    for file in (f for name in ("tasks", "fabfile") for f in (project / f"{name}.py", project / name / "__init__.py")):
         text = file.read_text("utf-8", errors="replace") if file.is_file() else ""
-        if re.search(r"^def (pre|post)_submit\b", text, flags=re.MULTILINE):
+        if re.search(r"^(?!\s*#).*\b(pre|post)_submit\b", text, flags=re.MULTILINE):  # defined, imported or assigned
             note(f"note: the hooks in {file} (pre_submit, post_submit) are not run")
 
 

@@ -358,12 +358,22 @@ def test_java_components_without_a_jar_are_refused(project: Path, nimbus: FakeNi
     assert nimbus.submitted[0].topology.bolts["sink"].bolt_object.java_object.full_class_name == "x.Sink"
 
 
-def test_hooks_that_sparse_submit_would_run_are_named(project: Path, stormpilot: Run) -> None:
-    hooks = "# é\ndef pre_submit(name, env, env_config, options):\n    raise SystemExit(9)\n"
-    (project / "tasks.py").write_bytes(hooks.encode("latin-1"))
-    done = stormpilot(project)
+@pytest.mark.parametrize(
+    ("file", "hooks"),
+    [
+        ("tasks.py", "# é\ndef pre_submit(name, env, env_config, options):\n    raise SystemExit(9)\n"),
+        ("tasks/__init__.py", "from .deploy import clean, post_submit\n"),
+        ("fabfile/__init__.py", "import company\npre_submit = company.checks\n"),
+    ],
+)
+def test_hooks_that_sparse_submit_would_run_are_named(file: str, hooks: str, project: Path, stormpilot: Run) -> None:
+    (project / file).parent.mkdir(exist_ok=True)
+    (project / file).write_bytes(hooks.encode("latin-1"))
+    done = stormpilot(project, "--dry-run")
     assert done.returncode == 0
-    assert "tasks.py" in done.stderr
+    assert f"{file} (pre_submit, post_submit) are not run" in " ".join(done.stderr.split())
+    (project / file).write_text("# pre_submit\ndef clean(): ...\n")
+    assert "not run" not in stormpilot(project, "--dry-run").stderr
 
 
 def test_lists_of_any_shape_are_left_as_given(project: Path, nimbus: FakeNimbus) -> None:
