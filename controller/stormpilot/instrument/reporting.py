@@ -10,7 +10,6 @@ emit on an undeclared stream ends a worker.
 from __future__ import annotations
 
 import json
-import math
 import os
 import re
 import signal
@@ -115,6 +114,8 @@ class _LoadReportingBase:
         message_sent = self._stormpilot_counters.message_sent
 
         def counting(message: Any) -> Any:
+            if self._stormpilot_given_up:
+                return send_message(message)
             try:
                 message_sent(message)
             except Exception as e:  # noqa: BLE001 (a fault of ours ends our reporting, never the component)
@@ -124,12 +125,11 @@ class _LoadReportingBase:
         self.send_message = counting
 
     def _stormpilot_give_up(self, e: Exception) -> None:
-        """End reporting; the wrappers stay, for a component may have wrapped them in turn."""
+        """End reporting; the wrappers stay, for a component may have wrapped them in turn, and do nothing more."""
         if from_signal_handler(e):
             raise e
         if not self._stormpilot_given_up:
             self._stormpilot_given_up = True
-            self._stormpilot_due_s = math.inf
             self._stormpilot_log(f"load reporting of this task ends, the task itself goes on: {type(e).__name__}: {e}")
 
     def _stormpilot_log(self, text: str) -> None:
@@ -160,6 +160,8 @@ class LoadReporting(_LoadReportingBase):
 
         def counting() -> Any:
             tup = read_tuple()
+            if self._stormpilot_given_up:
+                return tup
             try:
                 tuple_received(tup)
                 now_s = monotonic()
@@ -190,12 +192,12 @@ class SpoutLoadReporting(_LoadReportingBase):
 
         def counting() -> Any:
             command = read_command()
+            if self._stormpilot_given_up:
+                return command
             try:
                 now_s = monotonic()
                 command_received(command, now_s)
-                if now_s >= self._stormpilot_due_s or (
-                    command["command"] == "deactivate" and not self._stormpilot_given_up
-                ):
+                if now_s >= self._stormpilot_due_s or command["command"] == "deactivate":
                     self._stormpilot_report(now_s)
             except Exception as e:  # noqa: BLE001 (a fault of ours ends our reporting, never the component)
                 self._stormpilot_give_up(e)

@@ -267,13 +267,14 @@ def test_a_wrong_period_ends_reporting_with_one_line_and_the_bolt_goes_on(tmp_pa
 
 
 class _Broken:
-    def tuple_received(self, tup: Any) -> None:
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def tuple_received(self, *_: Any) -> None:
+        self.calls += 1
         raise ZeroDivisionError("ours")
 
-    def message_sent(self, message: Any) -> None:
-        raise ZeroDivisionError("ours")
-
-    command_received = message_sent
+    command_received = message_sent = tuple_received
 
 
 @pytest.mark.parametrize(
@@ -283,15 +284,18 @@ class _Broken:
 def test_a_fault_of_ours_ends_reporting_with_one_line_and_nothing_else(
     tmp_path: Path, component_class: type, messages: list[Any]
 ) -> None:
+    broken = _Broken()
+
     class Faulty(component_class):  # type: ignore[valid-type, misc]
         def _stormpilot_new_counters(self, storm_conf: Any, context: Any) -> Any:
-            return _Broken()
+            return broken
 
     sent, code = run(Faulty, handshake(tmp_path), messages)
     healthy, healthy_code = run(component_class, handshake(tmp_path), messages)
     assert len(log_lines(sent)) == 1
     assert without_ours(sent) == without_ours(healthy)
     assert code == healthy_code
+    assert broken.calls == 1, "an exception for each tuple would take longer than many a component"
 
 
 def test_an_exception_of_a_signal_handler_of_the_component_is_not_swallowed(tmp_path: Path) -> None:
