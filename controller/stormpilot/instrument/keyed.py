@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 from stormpilot.instrument.handing_over import HandingOver, Work, ZooKeeperKeyedStore
@@ -123,17 +124,21 @@ class KeyedState:
         handing.done(work, states, trouble)
 
     def _stormpilot_call(self, hook: Any) -> tuple[Any, str]:
-        """Result of a user's hook, or what it raised; an exception of a signal handler goes its way."""
-        self._stormpilot_hooked = True
-        try:
-            return hook(), ""
-        except Exception as e:
-            if from_signal_handler(e):
-                raise
-            self._stormpilot_say(f"keyed state is not handed over: {type(e).__name__}: {e}")
-            return None, f"{type(e).__name__}: {e}"
-        finally:
-            self._stormpilot_hooked = False
+        """Result of a user's hook, or what it raised; an exception of a signal handler goes its way.
+
+        A `TicklessBatchingBolt` works on batches in a thread: its hooks are called under its lock, as `process` is.
+        """
+        with getattr(self, "_batch_lock", None) or nullcontext():
+            self._stormpilot_hooked = True
+            try:
+                return hook(), ""
+            except Exception as e:
+                if from_signal_handler(e):
+                    raise
+                self._stormpilot_say(f"keyed state is not handed over: {type(e).__name__}: {e}")
+                return None, f"{type(e).__name__}: {e}"
+            finally:
+                self._stormpilot_hooked = False
 
     def _stormpilot_mark(self) -> None:
         leaving = self._stormpilot_leaving.partitions if self._stormpilot_leaving else ()

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import gzip
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -287,6 +288,21 @@ def test_it_reports_its_load_as_well(store: Store, tmp_path: Path) -> None:
     assert any(m.get("stream") == "stormpilot_load" for m in sent)
 
 
+def test_hooks_are_not_called_while_a_thread_works_on_a_batch(store: Store, tmp_path: Path) -> None:
+    class Batching(Count):
+        def initialize(self, storm_conf: Any, context: Any) -> None:
+            super().initialize(storm_conf, context)
+            self._batch_lock = threading.RLock()  # as TicklessBatchingBolt has it
+
+        def on_drain(self, partitions: list[int]) -> dict[int, Any]:
+            other = ThreadPoolExecutor().submit(self._batch_lock.acquire, blocking=False)
+            self.calls.append(("alone", [int(other.result() is False)]))
+            return {}
+
+    store.tell((A, B, "save", [P]), owners={P: B})
+    assert play(tmp_path, [poll, poll], cls=Batching)[0].calls == [("alone", [1])]
+
+
 def test_a_component_without_hooks_follows_nothing(store: Store, tmp_path: Path) -> None:
     class Plain(KeyedState, Bolt):
         outputs: ClassVar[list[str]] = []
@@ -297,63 +313,6 @@ def test_a_component_without_hooks_follows_nothing(store: Store, tmp_path: Path)
     first = handshake(tmp_path, {"storm.id": "t-1"}, A, "count", tasks={1: "source", A: "count"})
     run(Plain, first, [tuple_message("1", ["the"])])
     assert not hands_over(Plain) and hands_over(Count) and not hands_over(Bolt)
-
-
-def test_states_are_cut_into_items_that_fit() -> None:
-    states = dict.fromkeys(range(7), "x" * 300000)
-    chunks = packed(states)
-    assert len(chunks) == 4
-    assert {p: s for chunk in chunks for p, s in unpacked(chunk)} == states
-    assert packed({}) == []
-
-
-@pytest.mark.parametrize(
-    "table",
-    [
-        gzip.compress(b'{"schema":1,"components":[' + b"0," * 30_000_000 + b"0]}", 1),
-        b"\x1f\x8b\x08\x00 broken",
-        b"[" * 200_000,
-        b'{"schema":1,"components":[' + b"[" * 5_000 + b"]" * 5_000 + b"]}",
-        b"\xff\xfe",
-    ],
-)
-def test_a_table_that_nobody_honest_wrote_is_as_if_it_were_not_there(
-    table: bytes, caplog: pytest.LogCaptureFixture
-) -> None:
-    class Hostile(Store):
-        def table(self, changed: Callable[[Any], None]) -> bytes | None:
-            return table
-
-    handing = HandingOver(Hostile(), "t-1", "count", A)
-    handing.poll()
-    assert not handing.work
-    assert "the routing table cannot be read" in caplog.text
-
-
-def test_a_state_that_unpacks_to_more_than_was_ever_saved_is_refused() -> None:
-    bomb = gzip.compress(b'{"states":[[1,"' + b"x" * 70_000_000 + b'"]]}', 1)
-    with pytest.raises(ValueError, match="unpacks to more than"):
-        unpacked(bomb)
-
-
-def test_a_hook_that_always_raises_is_called_once_for_each_look(store: Store) -> None:
-    store.kept[f"{A}-{B}-1-7-0"] = packed({P: {"the": 2}})[0]
-    store.tell((A, B, "load", [P]), owners={P: B})
-    handing = HandingOver(store, "t-1", "count", B)
-    handing.poll()
-    handing.done(handing.work.popleft(), trouble="no")
-    assert not handing._wake.is_set()
-    handing.poll()
-    assert [work.partitions for work in handing.work] == [[P]]
-
-
-def test_late_tuples_of_a_partition_wake_the_thread_once(store: Store) -> None:
-    handing = HandingOver(store, "t-1", "count", A)
-    handing.late(P)
-    assert handing._wake.is_set()
-    handing._wake.clear()
-    handing.late(P)
-    assert not handing._wake.is_set()
 
 
 @pytest.mark.parametrize(

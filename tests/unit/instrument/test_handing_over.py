@@ -1,0 +1,77 @@
+"""The thread that follows hand-overs, round by round, and the items that it saves."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from doubles.keyed_store import A, B, N, Store
+from stormpilot.instrument.handing_over import HandingOver, packed, unpacked
+from stormpilot.instrument.partitions import partition_of
+
+P = partition_of(["the"], N)
+
+
+@pytest.fixture
+def store() -> Store:
+    return Store()
+
+
+def test_states_are_cut_into_items_that_fit() -> None:
+    states = dict.fromkeys(range(7), "x" * 300000)
+    chunks = packed(states)
+    assert len(chunks) == 4
+    assert {p: s for chunk in chunks for p, s in unpacked(chunk)} == states
+    assert packed({}) == []
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        gzip.compress(b'{"schema":1,"components":[' + b"0," * 30_000_000 + b"0]}", 1),
+        b"\x1f\x8b\x08\x00 broken",
+        b"[" * 200_000,
+        b'{"schema":1,"components":[' + b"[" * 5_000 + b"]" * 5_000 + b"]}",
+        b"\xff\xfe",
+    ],
+)
+def test_a_table_that_nobody_honest_wrote_is_as_if_it_were_not_there(
+    table: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Hostile(Store):
+        def table(self, changed: Callable[[Any], None]) -> bytes | None:
+            return table
+
+    handing = HandingOver(Hostile(), "t-1", "count", A)
+    handing.poll()
+    assert not handing.work
+    assert "the routing table cannot be read" in caplog.text
+
+
+def test_a_state_that_unpacks_to_more_than_was_ever_saved_is_refused() -> None:
+    bomb = gzip.compress(b'{"states":[[1,"' + b"x" * 70_000_000 + b'"]]}', 1)
+    with pytest.raises(ValueError, match="unpacks to more than"):
+        unpacked(bomb)
+
+
+def test_a_hook_that_always_raises_is_called_once_for_each_look(store: Store) -> None:
+    store.kept[f"{A}-{B}-1-7-0"] = packed({P: {"the": 2}})[0]
+    store.tell((A, B, "load", [P]), owners={P: B})
+    handing = HandingOver(store, "t-1", "count", B)
+    handing.poll()
+    handing.done(handing.work.popleft(), trouble="no")
+    assert not handing._wake.is_set()
+    handing.poll()
+    assert [work.partitions for work in handing.work] == [[P]]
+
+
+def test_late_tuples_of_a_partition_wake_the_thread_once(store: Store) -> None:
+    handing = HandingOver(store, "t-1", "count", A)
+    handing.late(P)
+    assert handing._wake.is_set()
+    handing._wake.clear()
+    handing.late(P)
+    assert not handing._wake.is_set()
