@@ -121,6 +121,8 @@ class HandingOver:
         self._failed: dict[str, str] = {}
         self._late: set[int] = set()
         self._answered: dict[str, Any] | None = None
+        self._trouble = ""
+        self._backoff_s = MIN_BACKOFF_S
 
     # --- the main thread ----------------------------------------------------------------------------------------------
 
@@ -147,16 +149,25 @@ class HandingOver:
         threading.Thread(target=self._run, name="stormpilot-handing-over", daemon=True).start()
 
     def _run(self) -> None:
-        backoff_s = MIN_BACKOFF_S
         while True:
             self._wake.clear()
-            try:
-                self.poll()
-                wait_s, backoff_s = POLL_S, MIN_BACKOFF_S
-            except Exception as e:  # noqa: BLE001 (whatever the client raises, the next look may get through)
-                log.warning("stormpilot: hand-overs of task %d wait: %s", self._task, e or type(e).__name__)
-                wait_s, backoff_s = backoff_s, min(MAX_BACKOFF_S, 2 * backoff_s)
-            self._wake.wait(wait_s)
+            self._wake.wait(self.look())
+
+    def look(self) -> float:
+        """One round; seconds until the next one, unless something wakes the thread. Trouble is said when it is new."""
+        try:
+            self.poll()
+        except Exception as e:  # noqa: BLE001 (whatever the client raises, the next look may get through)
+            trouble = str(e) or type(e).__name__
+            if trouble != self._trouble:
+                log.warning("stormpilot: hand-overs of task %d wait: %s", self._task, trouble)
+            self._trouble, wait_s = trouble, self._backoff_s
+            self._backoff_s = min(MAX_BACKOFF_S, 2 * wait_s)
+            return wait_s
+        if self._trouble:
+            log.warning("stormpilot: hand-overs of task %d go on", self._task)
+        self._trouble, self._backoff_s = "", MIN_BACKOFF_S
+        return POLL_S
 
     def _table_changed(self, _: Any) -> None:
         """One method, not a function per look: the client keeps every watch that it was given until it fires."""

@@ -75,3 +75,17 @@ def test_late_tuples_of_a_partition_wake_the_thread_once(store: Store) -> None:
     handing._wake.clear()
     handing.late(P)
     assert not handing._wake.is_set()
+
+
+def test_an_outage_of_weeks_is_said_once_and_asked_for_less_and_less(
+    store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    handing = HandingOver(store, "t-1", "count", A)
+    store.down = True
+    assert [handing.look() for _ in range(9)] == [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0, 30.0]
+    store.down = False
+    assert [handing.look() for _ in range(3)] == [10.0] * 3
+    store.down = True
+    assert handing.look() == 0.5
+    wait, go_on = (f"stormpilot: hand-overs of task {A} {what}" for what in ("wait: no connection", "go on"))
+    assert caplog.messages == [wait, go_on, wait]
