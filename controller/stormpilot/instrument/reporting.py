@@ -17,7 +17,9 @@ import socket
 import sys
 import time
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
+from types import CodeType
 from typing import Any
 
 from stormpilot.instrument.counters import BoltCounters, SpoutCounters, cpu_seconds, most_pairs
@@ -255,14 +257,21 @@ def host_memory_mb(cgroup: Path = Path("/sys/fs/cgroup"), meminfo: Path = Path("
 
 def from_signal_handler(e: Exception) -> bool:
     """Whether a signal handler that is installed raised this."""
-    handlers = [signal.getsignal(number) for number in signal.valid_signals()]
-    codes = {getattr(handler, "__code__", None) for handler in handlers if callable(handler)}
+    codes = {_code_of(signal.getsignal(number)) for number in signal.valid_signals()} - {None}
     tb = e.__traceback__
     while tb is not None:
         if tb.tb_frame.f_code in codes:
             return True
         tb = tb.tb_next
     return False
+
+
+def _code_of(handler: Any) -> CodeType | None:
+    """Code of a function, a method, a `partial` of one, or an object that is called."""
+    while isinstance(handler, partial):
+        handler = handler.func
+    called = handler.__call__ if callable(handler) else None
+    return getattr(handler, "__code__", None) or getattr(called, "__code__", None)
 
 
 def _period_s(storm_conf: Mapping[str, Any]) -> float:

@@ -7,6 +7,8 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -298,7 +300,18 @@ def test_a_fault_of_ours_ends_reporting_with_one_line_and_nothing_else(
     assert broken.calls == 1, "an exception for each tuple would take longer than many a component"
 
 
-def test_an_exception_of_a_signal_handler_of_the_component_is_not_swallowed(tmp_path: Path) -> None:
+class _Handler:
+    def __init__(self, handle: Callable[..., None]) -> None:
+        self.handle = handle
+
+    def __call__(self, number: int, where: Any) -> None:
+        self.handle(number, where)
+
+
+@pytest.mark.parametrize("made", [lambda handle: handle, partial, _Handler])
+def test_an_exception_of_a_signal_handler_of_the_component_is_not_swallowed(
+    tmp_path: Path, made: Callable[..., Any]
+) -> None:
     """`TicklessBatchingBolt` raises the error of a batch from its handler of SIGUSR1, wherever the main thread is."""
 
     class Interrupted(_Broken):
@@ -308,7 +321,7 @@ def test_an_exception_of_a_signal_handler_of_the_component_is_not_swallowed(tmp_
 
     class Timed(LoadReporting, Bolt):
         def initialize(self, storm_conf: Any, context: Any) -> None:
-            signal.signal(signal.SIGUSR1, self._handle)
+            signal.signal(signal.SIGUSR1, made(self._handle))
 
         def process(self, tup: Any) -> None:
             pass
