@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import errno
 import json
-import os
-import time
 from pathlib import Path
 from typing import Any
 
@@ -133,34 +130,6 @@ def test_a_small_file_that_cannot_be_removed_is_not_merged_again(
     house.merge(T0_MS + later_ms, lambda: False)
     assert rates(tmp_path) == [0, 1, 2, 7]
     assert len(files(tmp_path)) == 1
-
-
-def half_written(directory: Path, age_s: float) -> Path:
-    """A file of a write that has not ended, to which nothing was written for so long."""
-    file = next(directory.rglob("*.parquet")).parent / ".20251121T01-1-w.parquet.tmp"
-    file.write_bytes(b"PAR1 half")
-    at_s = time.time() - age_s
-    os.utime(file, (at_s, at_s))
-    return file
-
-
-def test_half_written_file_of_a_crash_is_invisible_and_removed(tmp_path: Path) -> None:
-    write(tmp_path, T0_MS)
-    half_written(tmp_path, 2 * 3600)
-    assert rates(tmp_path) == [1.0]
-    retention.remove_leftovers(place_of(tmp_path))
-    assert len(files(tmp_path)) == 1
-    half_written(tmp_path, 2 * 3600)
-    assert retention.Housekeeping(place_of(tmp_path)).enforce(T0_MS, retention_days=30, max_mb=1e6) == 0
-    assert len(files(tmp_path)) == 1
-
-
-def test_a_controller_that_starts_takes_nothing_that_another_one_is_writing(tmp_path: Path) -> None:
-    write(tmp_path, T0_MS)
-    half = half_written(tmp_path, 0)
-    retention.remove_leftovers(place_of(tmp_path))
-    retention.Housekeeping(place_of(tmp_path)).enforce(T0_MS, retention_days=30, max_mb=1e6)
-    assert half.exists()
 
 
 def test_old_days_go(tmp_path: Path) -> None:
@@ -408,57 +377,3 @@ def test_object_store_gets_whole_files_under_their_own_names_at_once() -> None:
         assert sorted(file.read().column("rate_tps").to_pylist()) == [0, 1, 2]
     assert retention.Housekeeping(place).enforce(T0_MS + HOUR_MS, retention_days=0.01, max_mb=0) == 1
     assert place.files() == []
-
-
-# --- files that cannot be written or removed --------------------------------------------------------------------------
-
-
-def test_a_merge_that_fails_keeps_no_other_from_being_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that is too large for what is left of the disk, say; it is tried again when all the rest was."""
-    for topology in ("a", "b", "c"):
-        for i in range(2):
-            log = TrafficLog(tmp_path, "w")
-            log.add("edges", [edge(T0_MS + i)], topology)
-            log.flush(T0_MS + i)
-    house, write_file, tried = retention.Housekeeping(place_of(tmp_path)), LogPlace.write, list[str]()
-
-    def full(self: LogPlace, path: str, *rest: Any) -> None:
-        tried.append(path)
-        if "topology=a" in path:
-            raise OSError(errno.ENOSPC, "No space left on device")
-        write_file(self, path, *rest)
-
-    monkeypatch.setattr(LogPlace, "write", full)
-    with pytest.raises(OSError, match="No space left"):
-        house.merge(T0_MS + HOUR_MS, lambda: True)
-    assert house.behind
-    while house.behind:
-        house.merge(T0_MS + HOUR_MS, lambda: True)
-    assert ["topology=a" in path for path in tried] == [True, False, False]
-    assert len(files(tmp_path)) == 4
-    with pytest.raises(OSError, match="No space left"):
-        house.merge(T0_MS + HOUR_MS, lambda: True)
-    assert len(tried) == 4
-
-
-def test_a_file_that_cannot_be_removed_keeps_no_other_from_going(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """One of another user, say: the log stays within its bounds but for that one."""
-    for days in (40, 39, 38, 5, 4, 3, 2, 1, 0):
-        write(tmp_path, T0_MS - days * DAY_MS, rate=days)
-    size = max(p.stat().st_size for p in tmp_path.rglob("*.parquet"))
-    house, remove = retention.Housekeeping(place_of(tmp_path)), LogPlace.remove
-
-    def denied(self: LogPlace, path: str) -> None:
-        if f"{T0_MS - 40 * DAY_MS}" in path:
-            raise PermissionError(path)
-        remove(self, path)
-
-    monkeypatch.setattr(LogPlace, "remove", denied)
-    with pytest.raises(PermissionError):
-        house.enforce(T0_MS, retention_days=30, max_mb=1e6)
-    assert rates(tmp_path) == [0, 1, 2, 3, 4, 5, 40]
-    with pytest.raises(PermissionError):
-        house.enforce(T0_MS, retention_days=30, max_mb=2.5 * size / 1e6)
-    assert rates(tmp_path) == [0, 40]
