@@ -154,11 +154,11 @@ def test_threads_and_memory_do_not_grow_while_zookeeper_is_away(zookeeper: Local
     zookeeper.stop()
     with writing(storm_conf(zookeeper)) as (writer, store):
         writer.offer([load(1)])
-        wait_for(lambda: store._client is not None, "the client")
-        threads = threading.active_count()
+        wait_for(lambda: not writer._available, "the writer to notice")
+        threads, tried = threading.active_count(), writer._seq
         for seq in range(2000):
             writer.offer([load(seq)])
-        wait_for(lambda: not writer._available, "the writer to notice")
+        wait_for(lambda: writer._seq > tried, "another attempt")
         assert threading.active_count() <= threads
         assert len(store._client._queue) == 0
 
