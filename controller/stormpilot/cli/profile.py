@@ -284,9 +284,11 @@ def _depends(
     from stormpilot.submit.jar import build_jar
     from stormpilot.submit.project import Project
 
-    python = {}
+    python: dict[str, Any] = {}
     if fed.jar is None:
-        python = {"code": _digest(build_jar(Project.read(fed.project or Path()).sources))}
+        project = Project.read(fed.project or Path())
+        own = project.environment(fed.environment).mapping("options")
+        python = {"code": _digest(build_jar(project.sources)), "options of the environment": own}
     return {
         "component": fed.name,
         "grid": list(grid),

@@ -139,7 +139,7 @@ def test_trials_of_other_tuples_and_of_another_jar_are_not_taken(java: tuple[str
 def test_trials_of_other_python_code_are_not_taken(tmp_path: Path) -> None:
     """Sources and data: all of `src/`, which goes to the workers."""
     (tmp_path / "src").mkdir()
-    (tmp_path / "config.json").write_text("{}")
+    (tmp_path / "config.json").write_text('{"envs": {"prod": {}}}')
     (tmp_path / "src" / "tasks.py").write_text("ROUNDS = 1\n")
     command: tuple[str | Path, ...] = (
         "profile", "tasks:Pi", "--project", tmp_path, "-o", tmp_path / "pi.json", "--nimbus", "n:1",
@@ -151,6 +151,9 @@ def test_trials_of_other_python_code_are_not_taken(tmp_path: Path) -> None:
     (tmp_path / "src" / "words.txt").unlink()
     (tmp_path / "src" / "tasks.py").write_text("ROUNDS = 2\n")
     assert "has trials with another code: give --restart" in said(*command)
+    (tmp_path / "src" / "tasks.py").write_text("ROUNDS = 1\n")
+    (tmp_path / "config.json").write_text('{"envs": {"prod": {"options": {"topology.max.spout.pending": 1}}}}')
+    assert "has trials with another options of the environment: give --restart" in said(*command)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
