@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol, TypeVar
 
 import msgspec
 import structlog
@@ -16,6 +16,7 @@ from stormpilot.messages.thresholds import Thresholds
 from stormpilot.zookeeper.paths import Paths
 
 log = structlog.get_logger(__name__)
+Found = TypeVar("Found")
 
 
 class Store(Protocol):
@@ -43,13 +44,20 @@ def publish(mined: Sequence[Mined], store: Store, paths: Paths) -> list[str]:
         Numbers that cannot be written, the first of them; those of all other topologies are.
     """
     running = store.children([paths.topology()])[0]
+    return written_of_each(mined, lambda m: _publish(m, running, store, paths), lambda m: m.thresholds.topology_name)
+
+
+def written_of_each(
+    found: Iterable[Found], write: Callable[[Found], list[str]], topology_of: Callable[[Found], str]
+) -> list[str]:
+    """Ids that were written for; what cannot be written for one topology keeps no other, and is raised at the end."""
     written: list[str] = []
     first: StormpilotError | None = None
-    for m in mined:
+    for one in found:
         try:
-            written += _publish(m, running, store, paths)
+            written += write(one)
         except (RefusedError, UsageError) as e:
-            log.warning("mined numbers cannot be written", topology=m.thresholds.topology_name, why=e)
+            log.warning("what was found cannot be written", topology=topology_of(one), why=e)
             first = first or e
     if first is not None:
         raise first

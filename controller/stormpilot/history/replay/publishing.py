@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
-from stormpilot.history.mine.publishing import Store, name_of, of_name
+from stormpilot.history.mine.publishing import Store, name_of, of_name, written_of_each
 from stormpilot.history.replay.choose import Verdict
 from stormpilot.history.replay.limits import differing, sentences
 from stormpilot.history.replay.study import Replay
@@ -17,32 +19,43 @@ def publish(replay: Replay, store: Store, paths: Paths) -> list[str]:
     """Write the recommendations; returns the topology ids, those that run under the names now among them.
 
     Mined numbers stay; an id without any gets those that were mined last under its name, which hold for it so far, and
-    which its own would hide. `UsageError` when what is there cannot be read: `trafficlog mine` replaces it.
+    which its own would hide.
+
+    Raises
+    ------
+    RefusedError, UsageError
+        A recommendation that cannot be written, or what is there cannot be read (`trafficlog mine` replaces it), the
+        first of them; those of all other topologies are written.
     """
     running = store.children([paths.topology()])[0]
+    return written_of_each(
+        replay.verdicts, lambda v: _publish(replay, v, running, store, paths), lambda v: v.topology_name
+    )
+
+
+def _publish(replay: Replay, verdict: Verdict, running: Sequence[str], store: Store, paths: Paths) -> list[str]:
     written = []
-    for verdict in replay.verdicts:
-        ids = {verdict.topology_id, *(i for i in running if name_of(i) == verdict.topology_name)}
-        mined = [t for t in of_name(store, paths, verdict.topology_name) if t.entries]
-        newest = max(mined, key=lambda t: t.mined_at_ms, default=None)
-        for topology_id in sorted(ids):
-            path = paths.thresholds(topology_id)
-            node = store.read([path])[0]
-            own = None if node is None else decode(node.data, Thresholds, path)  # type: ignore[attr-defined]
-            if newest is not None and (own is None or not own.entries):
-                before = msgspec.structs.replace(newest, topology_id=topology_id)
-            else:
-                before = own or Thresholds(
-                    topology_id=topology_id,
-                    topology_name=verdict.topology_name,
-                    mined_at_ms=replay.at_ms,
-                    from_ms=replay.from_ms,
-                    to_ms=replay.to_ms,
-                    log=replay.log,
-                )
-            found = recommendation(replay, verdict, before)
-            store.put(path, encode(msgspec.structs.replace(before, recommendation=found)))
-            written.append(topology_id)
+    ids = {verdict.topology_id, *(i for i in running if name_of(i) == verdict.topology_name)}
+    mined = [t for t in of_name(store, paths, verdict.topology_name) if t.entries]
+    newest = max(mined, key=lambda t: t.mined_at_ms, default=None)
+    for topology_id in sorted(ids):
+        path = paths.thresholds(topology_id)
+        node = store.read([path])[0]
+        own = None if node is None else decode(node.data, Thresholds, path)  # type: ignore[attr-defined]
+        if newest is not None and (own is None or not own.entries):
+            before = msgspec.structs.replace(newest, topology_id=topology_id)
+        else:
+            before = own or Thresholds(
+                topology_id=topology_id,
+                topology_name=verdict.topology_name,
+                mined_at_ms=replay.at_ms,
+                from_ms=replay.from_ms,
+                to_ms=replay.to_ms,
+                log=replay.log,
+            )
+        found = recommendation(replay, verdict, before)
+        store.put(path, encode(msgspec.structs.replace(before, recommendation=found)))
+        written.append(topology_id)
     return written
 
 

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 import builders
+from stormpilot.errors import UsageError
 from stormpilot.history.mine.findings import Mined
 from stormpilot.history.replay.choose import Tried, Verdict
 from stormpilot.history.replay.coming import coming_of, looks_ahead, without_forecast
@@ -89,6 +90,15 @@ def test_recommendation_without_anything_mined_stands_alone() -> None:
     written = decode(store.nodes[PATHS.thresholds(OLD)], Thresholds, "")
     assert (written.entries, written.mined_at_ms) == ([], 77)
     assert written.recommendation is not None
+
+
+def test_thresholds_that_cannot_be_read_keep_no_other_topology_from_its_recommendation() -> None:
+    both = replay()
+    other = msgspec.structs.replace(both.verdicts[0], topology_id="other-2-1700000000", topology_name="other")
+    store = Store({PATHS.thresholds(OLD): b"not json"})
+    with pytest.raises(UsageError, match=PATHS.thresholds(OLD)):
+        publish(msgspec.structs.replace(both, verdicts=[*both.verdicts, other]), store, PATHS)
+    assert decode(store.nodes[PATHS.thresholds(other.topology_id)], Thresholds, "").recommendation is not None
 
 
 def test_recommended_limit_that_differs_from_the_mined_one_is_told() -> None:
