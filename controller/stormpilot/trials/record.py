@@ -79,7 +79,7 @@ class Record:
         different = [k for k in wanted if not isinstance(found, dict) or found.get(k) != wanted[k]]
         if different:
             raise UsageError(
-                f"{self.file} has trials with another {', '.join(different)}: give --restart to begin anew, or "
+                f"{self.file} has trials that differ in {', '.join(different)}: give --restart to begin anew, or "
                 "another --state"
             )
 

@@ -57,7 +57,7 @@ def test_trials_of_another_component_are_not_taken(tmp_path: Path) -> None:
         "profile", "micro_tasks.pi:Pi", "--project", PROJECT, "-e", "local", "-o", tmp_path / "pi.json",
         "--zookeeper", "127.0.0.1:1",
     )  # fmt: skip
-    assert "has trials with another component, grid, times" in told
+    assert "has trials that differ in component, grid, times" in told
     assert "give --restart" in told
 
 
@@ -125,14 +125,14 @@ def test_a_profile_without_a_new_trial_says_so(java: tuple[str | Path, ...]) -> 
 def test_trials_of_other_options_are_not_taken(
     java: tuple[str | Path, ...], options: tuple[str, ...], name: str
 ) -> None:
-    assert f"has trials with another {name}: give --restart" in said(*java, *options)
+    assert f"has trials that differ in {name}: give --restart" in said(*java, *options)
 
 
 def test_trials_of_other_tuples_and_of_another_jar_are_not_taken(java: tuple[str | Path, ...], tmp_path: Path) -> None:
     (tmp_path / "lines.json").write_text('[["much longer"]]')
     with zipfile.ZipFile(tmp_path / "job.jar", "w") as jar:
         jar.writestr("Parse.class", "2")
-    assert "has trials with another tuples, jar: give --restart" in said(*java)
+    assert "has trials that differ in tuples, jar: give --restart" in said(*java)
 
 
 @pytest.mark.usefixtures("bench")
@@ -147,13 +147,13 @@ def test_trials_of_other_python_code_are_not_taken(tmp_path: Path) -> None:
     )  # fmt: skip
     assert [run(*command).returncode for _ in range(2)] == [0, 0]
     (tmp_path / "src" / "words.txt").write_text("more\n")
-    assert "has trials with another code: give --restart" in said(*command)
+    assert "has trials that differ in code: give --restart" in said(*command)
     (tmp_path / "src" / "words.txt").unlink()
     (tmp_path / "src" / "tasks.py").write_text("ROUNDS = 2\n")
-    assert "has trials with another code: give --restart" in said(*command)
+    assert "has trials that differ in code: give --restart" in said(*command)
     (tmp_path / "src" / "tasks.py").write_text("ROUNDS = 1\n")
     (tmp_path / "config.json").write_text('{"envs": {"prod": {"options": {"topology.max.spout.pending": 1}}}}')
-    assert "has trials with another options of the environment: give --restart" in said(*command)
+    assert "has trials that differ in options of the environment: give --restart" in said(*command)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])

@@ -66,7 +66,7 @@ def test_a_broken_line_in_the_middle_is_named(tmp_path: Path) -> None:
 def test_trials_of_something_else_are_refused(tmp_path: Path) -> None:
     file = tmp_path / "pi.trials.jsonl"
     filled(file)
-    with pytest.raises(UsageError, match="trials with another grid: give --restart"):
+    with pytest.raises(UsageError, match="trials that differ in grid: give --restart"):
         Record(file, OF | {"grid": [1.0, 0.1, True, 1e5]})
     file.write_text("no record\n")
     with pytest.raises(UsageError, match="no record of trials"):
