@@ -1,4 +1,4 @@
-"""Sizes to carry out on a cluster: dataflows of measured tasks at rates that one, two and three full slots sustain."""
+"""Sizes to carry out on a cluster: dataflows of measured tasks at three rates, each twice the one before."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from stormpilot.sizing.problem import Problem, Shuffle, Static, VmSize
 from stormpilot.sizing.rates import input_gains
 
 NODES = 5
-RATE_PARTS = (0.9, 1.8, 2.7)
+RATE_PARTS = (0.45, 0.9, 1.8)
 """Rates, by what one slot of the task that is full first sustains."""
 SOURCE_NEEDS = Static(threads=1, cpu_share=0.25, memory_share=0.19)
 """A Python source that sends some ten tuples/s, with its JVM: measured shares are told beside the predicted ones."""
@@ -50,15 +50,15 @@ class Case:
 def cases(models: Models, tasks: Sequence[str]) -> list[Case]:
     """All cases for which the nodes are enough under both pairs.
 
-    The line of measured `tasks` comes first, at the lowest rate under the shuffle of Storm 2 too; the paper's micro
-    DAGs follow at every rate and its applications at the lowest, where all of its tasks are measured.
+    The line of measured `tasks` comes first; the paper's micro DAGs follow at every rate and its applications at the
+    middle one, where all of its tasks are measured; last the line under the shuffle of Storm 2, at that rate too.
     """
     line = linear_of(tasks, RATE_PARTS)
-    found = [*_at(line, models, "local", RATE_PARTS[:1]), *_at(line, models, "even", RATE_PARTS)]
+    found = [*_at(line, models, "even", RATE_PARTS)]
     if set(TASKS) <= set(tasks):
         found += [case for dag in MICRO[1:] for case in _at(dag, models, "even", RATE_PARTS)]
-        found += [case for dag in APPLICATIONS for case in _at(dag, models, "even", RATE_PARTS[:1])]
-    return found
+        found += [case for dag in APPLICATIONS for case in _at(dag, models, "even", RATE_PARTS[1:2])]
+    return [*found, *_at(line, models, "local", RATE_PARTS[1:2])]
 
 
 def problem_of(dag: Dag, models: Models, shuffle: Shuffle, part: float) -> Problem:
