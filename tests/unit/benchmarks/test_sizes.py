@@ -213,7 +213,7 @@ def test_page_has_what_a_size_that_follows_the_day_needs_and_loses(found: dict[s
     text = "\n".join(page.sections({**found, "day": days}))
     assert "| peak | 72 | 100.0% | 0 | 0 | 0 |" in text
     assert "| followed | 36 | 90.0% | 24 | 1 | 0 |" in text
-    assert "| 0 | 40 | 3 | 40 | 1.5 | 36 |" in text
+    assert "| 0 | 60 | 3 | 60 | 1.5 | 54 |" in text
 
 
 def test_tuples_are_counted_on_where_the_source_starts_again_within_an_hour() -> None:
