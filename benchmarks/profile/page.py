@@ -119,9 +119,13 @@ def _agreement(found: dict[str, Any]) -> str:
         elif not steps:
             words.append(f"{NAMES[task]} was measured once")
         else:
-            words.append(f"peaks of {NAMES[task]} are at most {max(steps.values())} steps apart")
+            most = max(steps.values())
+            words.append(f"peaks of {NAMES[task]} are at most {most} {'step' if most == 1 else 'steps'} apart")
     text = "; ".join(words)
-    return f"{text[0].upper()}{text[1:]} (the aim is one step). `make bench-profile` goes on with what is missing."
+    left = (
+        "" if all(apart(found, task) for task in found["profiles"]) else " `make bench-profile` goes on with the rest."
+    )
+    return f"{text[0].upper()}{text[1:]} (the aim is one step).{left}"
 
 
 def _listed(points: list[dict[str, Any]]) -> str:
