@@ -255,10 +255,7 @@ class Run:
         return shares
 
     def _alive(self, topology_id: str) -> str | None:
-        """Missing part of its end. Its slots are free for `apply-size` when the plug-in has removed its snapshot."""
-        if any(w.topology_id == topology_id for w in self._cluster.workers()):
-            return "its workers run"
-        return "its snapshot is there" if topology_id in Reader(self._session, Paths()).read().topologies else None
+        return "its workers run" if any(w.topology_id == topology_id for w in self._cluster.workers()) else None
 
     def _submission(self, tasks: Mapping[str, int]) -> Submission:
         topology_class = topology_of(self._problem, tasks)

@@ -58,12 +58,15 @@ def apply_size(
     address = Address.parse(nimbus, "--nimbus", nimbus_login(nimbus_jaas))
     sized = allocate(problem, rate or problem.rate_tps, allocation.value)
     where = place(zookeeper, root, config)
-    with connected(where) as session, progress(f"apply-size {problem.name}") as shown:
-        change = resizing(session, where.paths, problem, sized, topology or problem.name, placement.value, seed)
+    with (
+        connected(where) as session,
+        Nimbus.connect_leader(address) as client,
+        progress(f"apply-size {problem.name}") as shown,
+    ):
+        change = resizing(session, where.paths, client, problem, sized, topology or problem.name, placement.value, seed)
         plan_id = None
         if not dry_run:
-            with Nimbus.connect_leader(address) as client:
-                plan_id = change.carry_out(client, wait_s=wait, timeout_s=timeout, by=user(), tell=shown.update)
+            plan_id = change.carry_out(client, wait_s=wait, timeout_s=timeout, by=user(), tell=shown.update)
     if format is Format.json:
         print_json(
             {

@@ -6,8 +6,8 @@ Where a controller leads, the rebalance is all: the controller places what users
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import msgspec
 
@@ -73,7 +73,7 @@ class Resizing:
 
     `before`: threads now; `wanted_workers`: the number of workers that is asked of Nimbus now; `tasks`: task numbers by
     component; `component_of`: by an executor's first task. `controller` leads, and places what is rebalanced; empty
-    where none does.
+    where none does. `killed`: names of topologies that are killed and still have their slots.
     """
 
     zookeeper: ZooKeeper
@@ -91,6 +91,7 @@ class Resizing:
     limits: Limits
     wanted_workers: int
     controller: str = ""
+    killed: Sequence[str] = ()
     workers: list[Worker] = field(default_factory=list)
     component_of: dict[int, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
@@ -111,7 +112,8 @@ class Resizing:
             bound=self.limits.bound,
         )
         if isinstance(answer, Infeasible):
-            raise RefusedError(f"{self.name}: no place for this size ({answer.constraint}): {answer.text}")
+            soon = f"; slots of what is being killed come free soon: {', '.join(self.killed)}" if self.killed else ""
+            raise RefusedError(f"{self.name}: no place for this size ({answer.constraint}): {answer.text}{soon}")
         self.component_of = {start: c for c, held in executors.items() for start, _ in held}
         rest = {c: r for c, r in executors.items() if c not in self.threads}
         self.workers = _with_the_rest(answer, rest, self.limits)
@@ -165,6 +167,7 @@ class Resizing:
 def resizing(
     zookeeper: ZooKeeper,
     paths: Paths,
+    nimbus: Nimbus,
     problem: Problem,
     allocation: Allocation,
     topology: str,
@@ -172,6 +175,8 @@ def resizing(
     seed: int = 0,
 ) -> Resizing:
     """Changes that are needed, planned but not done.
+
+    The snapshot of a killed topology outlives its workers: its slots are free once Nimbus has it no more.
 
     Raises
     ------
@@ -183,6 +188,9 @@ def resizing(
     seen = reader.read()
     if seen.cluster is None:
         raise RefusedError("no cluster snapshot yet: check storm.scheduler on Nimbus")
+    known = {t.id: t for t in nimbus.topologies()}  # after the snapshots: so it has all that live
+    gone = sorted({t.name for i, t in seen.topologies.items() if i not in known})
+    seen = replace(seen, topologies={i: t for i, t in seen.topologies.items() if i in known})
     running = topology_ref(seen.topologies, topology)
     unreadable = seen.settings.frozen.get(setting_key(running.name)) or seen.settings.frozen.get(ALL)
     if unreadable:
@@ -215,8 +223,11 @@ def resizing(
         limits,
         running.workers,
         seen.contenders[0] if seen.contenders else "",
+        sorted({t.name for t in known.values() if t.status == "KILLED"}),
     )
     made.plan(ranges(tasks, {**made.before, **threads}))
+    if gone:
+        made.notes.append(f"slots of killed topologies, which Nimbus has no more, count as free: {', '.join(gone)}")
     many = [c for c, n in threads.items() if n < len(tasks[c])]
     if made.controller:
         made.notes.append(

@@ -28,6 +28,7 @@ from stormpilot.messages.core import (
 )
 from stormpilot.messages.load import LoadReport, TaskLoad
 from stormpilot.messages.settings import AuditRecord, DrainSetting, ExcludeSetting, PinSetting
+from stormpilot.nimbus import RunningTopology
 from stormpilot.operate.resizing import Resizing, resizing
 from stormpilot.sizing.allocation import allocate
 from stormpilot.zookeeper.paths import Paths
@@ -81,18 +82,25 @@ class World:
             report = LoadReport(topology_id=self.id, reporter="collector-9", seq=1, written_at_ms=T0_MS, tasks=loads)
             self.put(PATHS.load(self.id, "collector-9"), report)
         self.rebalanced: list[tuple[int, int | None, dict[str, int] | None]] = []
+        self.status: dict[str, str | None] = {}
+        """By topology id; None: Nimbus has it no more. All others are active."""
 
     def put(self, path: str, message: Message) -> None:
         self.zookeeper.put(path, encode(message))
 
     def size(self, rate_tps: float) -> Resizing:
-        zookeeper = self.zookeeper
-        return resizing(zookeeper, PATHS, PROBLEM, allocate(PROBLEM, rate_tps, "mba"), "t", "sam")  # type: ignore[arg-type]
+        allocation = allocate(PROBLEM, rate_tps, "mba")
+        return resizing(self.zookeeper, PATHS, self, PROBLEM, allocation, "t", "sam")  # type: ignore[arg-type]
 
     def carry_out(self, change: Resizing) -> str | None:
         return change.carry_out(self, wait_s=3, timeout_s=5, by="ann", tell=lambda _: None)  # type: ignore[arg-type]
 
     # --- what is used of Nimbus ---------------------------------------------------------------------------------------
+
+    def topologies(self) -> list[RunningTopology]:
+        (ids,) = self.zookeeper.children([PATHS.topology()])
+        status = {i: "ACTIVE" for i in ids} | self.status
+        return [RunningTopology(i, i.split("-")[0], s, 1, 1, 1, 1) for i, s in status.items() if s is not None]
 
     def rebalance(self, name: str, wait_s: int, workers: int, executors: dict[str, int] | None) -> None:
         self.rebalanced.append((wait_s, workers, executors))
@@ -299,3 +307,17 @@ def test_slots_of_other_topologies_are_not_free() -> None:
     world.put(PATHS.topology(other.id), other)
     with pytest.raises(RefusedError, match="3 slots are needed, 2 free"):
         world.size(250.0)
+
+
+def test_slots_of_a_topology_that_nimbus_has_no_more_are_free() -> None:
+    """The plug-in keeps its snapshot for a while."""
+    world = World()
+    other = topology({1: ("b", 6700), 2: ("c", 6700)}, name="other")
+    world.put(PATHS.topology(other.id), other)
+    world.status[other.id] = "KILLED"
+    with pytest.raises(RefusedError, match="2 free; slots of what is being killed come free soon: other"):
+        world.size(250.0)
+    world.status[other.id] = None
+    change = world.size(250.0)
+    assert len(change.workers) == 3
+    assert "slots of killed topologies, which Nimbus has no more, count as free: other" in change.notes
