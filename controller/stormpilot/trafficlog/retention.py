@@ -119,7 +119,8 @@ class Housekeeping:
         Raises
         ------
         OSError
-            The first of those files that could not be written or removed; the others were merged all the same.
+            The first of those files that could not be written or removed, or of those folders that could not be listed;
+            the others were merged all the same.
         """
         waiting = {table: self._partitions(table, now_ms) for table in self._tables}
         merged = 0
@@ -150,10 +151,11 @@ class Housekeeping:
         Raises
         ------
         OSError
-            The first of those files that could not be removed; others went all the same.
+            The first of those files that could not be removed, or of those folders that could not be listed; others
+            went all the same.
         """
         now_s, place = now_ms / 1000, self._place
-        found = [i for table in TABLES for i in place.files(table)]
+        found = [i for table in TABLES for i in self._files(table)[0]]
         self._tried(lambda: _remove_half_written(place, found))
         files = sorted((i.base_name, i.size, place.relative(i)) for i in found if i.base_name.endswith(".parquet"))
         oldest = _hour(now_s - retention_days * DAY_S)
@@ -200,14 +202,15 @@ class Housekeeping:
         """Files that may become one, and its name: of the latest days first, of each the oldest first."""
         this_hour = _hour(now_ms / 1000)
         today = f"date={this_hour[:4]}-{this_hour[4:6]}-{this_hour[6:8]}"
-        days = [d for d in self._place.folders(table) if d <= today]  # others are of a clock that was ahead
+        days = [d for d in self._names(table) if d <= today]  # others are of a clock that was ahead
         latest = days[-LATEST_DAYS:]
         self._merged -= {(table, day) for day in latest}  # a clock that was ahead may have taken them for older
         for day in [*latest, *reversed(days[:-LATEST_DAYS])]:
             if (table, day) in self._merged:
                 continue
-            left = False
-            for folder, infos in sorted(self._folders(f"{table}/{day}").items()):
+            found, whole = self._files(f"{table}/{day}")
+            left = not whole
+            for folder, infos in sorted(self._folders(found).items()):
                 gone = set(self._left_out)
                 if not self._tried(partial(self._remove_held, infos, gone)):
                     left = True
@@ -243,9 +246,32 @@ class Housekeeping:
     def _paths(self, infos: Iterable[pafs.FileInfo]) -> set[str]:
         return {self._place.relative(i) for i in infos}
 
-    def _folders(self, below: str) -> Mapping[str, list[pafs.FileInfo]]:
+    def _files(self, below: str) -> tuple[list[pafs.FileInfo], bool]:
+        """Files below a folder but for those of folders that cannot be listed, and whether there are none of these."""
+        try:
+            return self._place.files(below), True
+        except OSError as e:
+            self._not_listed(e)
+            found = [self._files(f"{below}/{name}")[0] for name in self._names(below)]
+            return [i for infos in found for i in infos], False
+
+    def _names(self, below: str) -> list[str]:
+        """Names of the folders in a folder; none where it cannot be listed."""
+        try:
+            return self._place.folders(below)
+        except OSError as e:
+            self._not_listed(e)
+            return []
+
+    def _not_listed(self, error: OSError) -> None:
+        """Keep the first error; raise one of a store elsewhere that is no refusal, for each call may wait as long."""
+        if self._place.local is None and not isinstance(error, PermissionError):
+            raise error
+        self._error = self._error or error
+
+    def _folders(self, infos: Iterable[pafs.FileInfo]) -> Mapping[str, list[pafs.FileInfo]]:
         found: defaultdict[str, list[pafs.FileInfo]] = defaultdict(list)
-        for info in self._place.files(below):
+        for info in infos:
             if info.base_name.endswith(".parquet") and not info.base_name.startswith("."):
                 found[self._place.relative(info).rpartition("/")[0]].append(info)
         return found

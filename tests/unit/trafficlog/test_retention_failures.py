@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pyarrow.fs as pafs
 import pytest
 
 from doubles.snapshots import T0_MS
@@ -103,3 +104,37 @@ def test_a_file_that_cannot_be_removed_keeps_no_other_from_going(
     with pytest.raises(PermissionError):
         house.enforce(T0_MS, retention_days=30, max_mb=2.5 * size / 1e6)
     assert rates(tmp_path) == [0, 40]
+
+
+def test_a_folder_that_cannot_be_listed_keeps_no_other_in_disorder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of another user, say."""
+    for days in (40, 5, 3, 1, 0):
+        for topology in ("a", "b"):
+            for i in range(2):
+                log = TrafficLog(tmp_path, "w")
+                log.add("edges", [edge(T0_MS - days * DAY_MS + i, rate=days)], topology)
+                log.flush(T0_MS - days * DAY_MS + i)
+    closed = next(tmp_path.glob("edges/date=2025-11-20/*a")).relative_to(tmp_path).as_posix()
+    house, list_files, list_folders = retention.Housekeeping(place_of(tmp_path)), LogPlace.files, LogPlace.folders
+
+    def files_of(self: LogPlace, below: str = "") -> list[pafs.FileInfo]:
+        if f"{closed}/".startswith(f"{below}/"):
+            raise PermissionError(closed)
+        return list_files(self, below)
+
+    def folders_of(self: LogPlace, below: str) -> list[str]:
+        if below == closed:
+            raise PermissionError(closed)
+        return list_folders(self, below)
+
+    with monkeypatch.context() as m:
+        m.setattr(LogPlace, "files", files_of)
+        m.setattr(LogPlace, "folders", folders_of)
+        with pytest.raises(PermissionError):
+            house.merge(T0_MS, lambda: False)
+        with pytest.raises(PermissionError):
+            house.enforce(T0_MS, retention_days=30, max_mb=1e6)
+    assert set(rates(tmp_path)) == {0, 1, 3, 5}
+    assert len(files(tmp_path)) == 2 + 5 + 4, "the closed folder's, one of each other of past days, those of this hour"
