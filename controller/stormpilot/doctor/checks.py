@@ -20,7 +20,7 @@ from stormpilot.doctor.surroundings import (
     sites,
     storm_settings,
 )
-from stormpilot.operate.status import age, stuck_after_s
+from stormpilot.operate.status import age, first_cycle_late_s, stuck_after_s
 
 OLD_REPORT_S = 120.0
 """As the shipped alert has it: four times what the controller takes for too old by default."""
@@ -74,9 +74,13 @@ def _controller(e: Evidence) -> Iterator[Finding]:
             yield Finding("controller", Level.fail, text, start)
         return
     if state is None or state.controller != contenders[0]:
-        yield Finding(
-            "controller", Level.warn, f"{contenders[0]} leads and has not ended its first cycle", "wait for it"
-        )
+        late_s = first_cycle_late_s(e.seen, e.now_ms)
+        if late_s is None:
+            text = f"{contenders[0]} leads and has not ended its first cycle"
+            yield Finding("controller", Level.warn, text, "wait for it")
+        else:
+            text = f"{contenders[0]} has led for {age(late_s)}, and not ended its first cycle or not been let write it"
+            yield Finding("controller", Level.fail, text, "look into its log, and at what `access` says")
         return
     cycle_s = (e.now_ms - state.written_at_ms) / 1000
     if cycle_s > stuck_after_s(state.period_s):

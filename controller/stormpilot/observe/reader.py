@@ -59,7 +59,7 @@ class Versioned(Generic[M]):
 class StoreSnapshot:
     """One reading. `problems` maps the path of what could not be read to the reason.
 
-    `paused` and `modes` are by `setting_key`.
+    `paused` and `modes` are by `setting_key`. `leading_since_ms`: when the epoch was raised last, by ZooKeeper's clock.
     """
 
     cluster: ClusterSnapshot | None = None
@@ -73,6 +73,7 @@ class StoreSnapshot:
     rollouts: Mapping[str, Versioned[Rollout]] = field(default_factory=dict)
     tables: Mapping[str, Versioned[Routes]] = field(default_factory=dict)
     contenders: tuple[str, ...] = ()
+    leading_since_ms: int | None = None
     unreadable_topologies: frozenset[str] = frozenset()
     settings: Settings = field(default_factory=Settings)
     thresholds: Mapping[str, Thresholds] = field(default_factory=dict)
@@ -123,6 +124,7 @@ class Reader:
         names = [
             p.cluster,
             p.controller,
+            p.epoch,
             *(f(i) for f in (p.moves, p.rollout, p.routes) for i in ids),
             *(p.topology(i) for i in ids),
             *(p.plan(i) for i in plan_ids),
@@ -131,7 +133,7 @@ class Reader:
             *(p.thresholds(i) for i in mined_ids),
         ]
         # we write these ourselves
-        unwatched = {p.controller, *(f(i) for f in (p.moves, p.rollout, p.routes) for i in ids)}
+        unwatched = {p.controller, p.epoch, *(f(i) for f in (p.moves, p.rollout, p.routes) for i in ids)}
         watched = [n for n in names if n not in unwatched]
         nodes = dict(zip(watched, self._zookeeper.read(watched, self._watch, keep_denied=True), strict=True))
         nodes |= dict(zip(unwatched, self._zookeeper.read(list(unwatched), keep_denied=True), strict=True))
@@ -173,6 +175,7 @@ class Reader:
             rollouts=self._versioned(nodes, {i: p.rollout(i) for i in ids}, Rollout, problems),
             tables=self._versioned(nodes, {i: p.routes(i) for i in ids}, Routes, problems),
             contenders=tuple(_contender(n, path, problems) for path, n in lock_nodes.items() if n is not None),
+            leading_since_ms=None if (epoch := nodes[p.epoch]) is None or epoch.denied else epoch.written_at_ms,
             unreadable_topologies=frozenset(i for i in ids if i not in topologies and nodes[p.topology(i)] is not None),
             settings=self._settings.read(problems),
             thresholds={

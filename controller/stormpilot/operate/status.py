@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from stormpilot.config import CycleSection
 from stormpilot.messages.controller_state import ControllerState, TopologyView
 from stormpilot.messages.core import StatusMessage, TopologySnapshot
 from stormpilot.messages.load import LoadReport
@@ -20,6 +21,8 @@ from stormpilot.zookeeper.paths import Paths
 STUCK_PERIODS = 3
 """A leader whose last cycle is this many periods old is stuck."""
 LEAST_STUCK_S = 30.0
+FIRST_CYCLE_S = 120.0
+"""A leader that has not ended its first cycle after this, and after as many periods, is stuck."""
 FAILED = "cycle failed: "
 """Beginning of the sentence on a controller whose last cycle failed."""
 BY_SITES = "placed by the sites"
@@ -32,6 +35,15 @@ def stuck_after_s(period_s: float) -> float:
     return max(LEAST_STUCK_S, STUCK_PERIODS * period_s)
 
 
+def first_cycle_late_s(seen: StoreSnapshot, now_ms: int) -> float | None:
+    """For how long a leader has led that should have ended its first cycle; None: it has time, or nobody knows."""
+    if seen.leading_since_ms is None:
+        return None
+    led_s = (now_ms - seen.leading_since_ms) / 1000
+    period_s = CycleSection().period_s if seen.controller is None else seen.controller.period_s
+    return led_s if led_s > max(FIRST_CYCLE_S, stuck_after_s(period_s)) else None
+
+
 def gather(
     hosts: str, paths: Paths, seen: StoreSnapshot, reports: list[LoadReport], problems: Mapping[str, str], now_ms: int
 ) -> dict[str, Any]:
@@ -40,7 +52,7 @@ def gather(
     return {
         "zookeeper": hosts,
         "root": paths.root,
-        "controller": _controller(seen, now_ms),
+        "controller": _controller(paths, seen, now_ms),
         "scheduler": _scheduler(seen, now_ms),
         "paused": sorted(seen.paused),
         "settings": _settings(seen, now_ms),
@@ -51,13 +63,13 @@ def gather(
     }
 
 
-def _controller(seen: StoreSnapshot, now_ms: int) -> dict[str, Any]:
+def _controller(paths: Paths, seen: StoreSnapshot, now_ms: int) -> dict[str, Any]:
     state, leader = seen.controller, seen.contenders[0] if seen.contenders else None
     shown: dict[str, Any] = {"up": False, "leader": leader, "standby": list(seen.contenders[1:]), "text": ""}
+    if state is None and leader is None:
+        return shown | {"text": "no controller has run here yet: stormpilot run controller.yaml"}
     if state is None:
-        shown["up"] = leader is not None
-        shown["text"] = "starting" if leader else "no controller has run here yet: stormpilot run controller.yaml"
-        return shown
+        return shown | _first_cycle(seen, now_ms, seen.problems.get(paths.controller, ""))
     age_s = (now_ms - state.written_at_ms) / 1000
     shown |= {
         "version": state.version,
@@ -71,13 +83,23 @@ def _controller(seen: StoreSnapshot, now_ms: int) -> dict[str, Any]:
     if leader is None:
         shown["text"] = f"DOWN since {_clock(state.written_at_ms)}: no planning; running workers unaffected"
     elif leader != state.controller:
-        shown |= {"up": True, "text": "starting"}
+        shown |= _first_cycle(seen, now_ms)
     elif age_s > stuck_after_s(state.period_s):
         why = state.sentence if state.sentence.startswith(FAILED) else UNTOLD
         shown["text"] = f"STUCK: it holds the leadership, but its last cycle ended {age(age_s)} ago: {why}"
     else:
         shown |= {"up": True, "text": "up"}
     return shown
+
+
+def _first_cycle(seen: StoreSnapshot, now_ms: int, unreadable: str = "") -> dict[str, Any]:
+    """`up` and `text` of a leader of which no state is known; `unreadable`: why not, where there is one."""
+    if unreadable:
+        return {"up": True, "text": f"leads; its state cannot be read: {unreadable}"}
+    late_s = first_cycle_late_s(seen, now_ms)
+    if late_s is None:
+        return {"up": True, "text": "starting"}
+    return {"up": False, "text": f"STUCK: it has led for {age(late_s)} and not ended a cycle: {UNTOLD}"}
 
 
 def _scheduler(seen: StoreSnapshot, now_ms: int) -> dict[str, Any]:

@@ -134,6 +134,19 @@ def test_everything_is_well() -> None:
         ({"contenders": (), "controller": None}, False, "no controller has run here yet"),
         ({"controller": None}, True, "starting"),
         ({"contenders": ("n2:9",)}, True, "starting"),
+        ({"contenders": ("n2:9",), "leading_since_ms": NOW_MS - 119_000}, True, "starting"),
+        ({"contenders": ("n2:9",), "leading_since_ms": NOW_MS - 121_000}, False, "STUCK: it has led for 2 min and not"),
+        (
+            {"contenders": ("n2:9",), "leading_since_ms": NOW_MS - 170_000, "controller": state(period_s=60.0)},
+            True,
+            "starting",
+        ),
+        ({"controller": None, "leading_since_ms": NOW_MS - 121_000}, False, "STUCK: it has led for 2 min and not"),
+        (
+            {"controller": None, "problems": {Paths().controller: "its access list does not let us read it"}},
+            True,
+            "leads; its state cannot be read: its access list",
+        ),
         ({"controller": state(age_s=31)}, False, "STUCK: it holds the leadership, but its last cycle ended 31 s ago"),
         (
             {"controller": state(age_s=31, sentence="cycle failed: ZooKeeper refuses /stormpilot/v1/plans to us")},

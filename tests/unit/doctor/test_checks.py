@@ -203,6 +203,14 @@ KEY = {"stormpilot.plan.key.file": "/etc/stormpilot-plan.key"}
             "10 min ago",
             "restart it",
         ),
+        ({"seen": seen(contenders=("n2:9",))}, "controller", "warn", "not ended its first cycle", "wait for it"),
+        (
+            {"seen": seen(contenders=("n2:9",), leading_since_ms=NOW_MS - 600_000)},
+            "controller",
+            "fail",
+            "n2:9 has led for 10 min",
+            "log",
+        ),
         ({"seen": seen(controller=state(version="0.0.9"))}, "versions", "warn", "0.0.9", "same version"),
         ({"seen": seen(controller=state(problems=["disk full"]))}, "controller", "warn", "disk full", "status"),
         (

@@ -8,6 +8,7 @@ from doubles.memory_zookeeper import MemoryZooKeeper
 from doubles.snapshots import T0_MS, cluster, report, topology
 from stormpilot.messages.core import encode
 from stormpilot.observe.reader import Reader
+from stormpilot.publish.epoch import raise_epoch
 from stormpilot.zookeeper.paths import Paths
 
 TOPOLOGY = "flights-1-1763690000"
@@ -65,3 +66,16 @@ def test_znodes_that_deny_us_are_named_or_left_out_and_the_rest_is_read() -> Non
     assert list(seen.problems) == [denied]
     assert reader.read_profiles([TOPOLOGY]) == {}
     assert reader.read_keyed(TOPOLOGY) == {}
+
+
+def test_a_leader_leads_since_the_epoch_was_raised() -> None:
+    now_ms, paths = T0_MS, Paths()
+    zookeeper = MemoryZooKeeper(lambda: now_ms)
+    reader = Reader(zookeeper, paths)  # type: ignore[arg-type]
+    assert reader.read().leading_since_ms is None
+    for _ in range(2):
+        now_ms += 1000
+        raise_epoch(zookeeper, paths)  # type: ignore[arg-type]
+    assert reader.read().leading_since_ms == T0_MS + 2000
+    zookeeper.denied.add(paths.epoch)
+    assert reader.read().leading_since_ms is None
