@@ -13,7 +13,7 @@ from typing import Any
 
 from stormpilot.errors import RefusedError, UnreachableError
 from stormpilot.messages.load import LoadReport
-from stormpilot.nimbus import PAYLOAD_KEY, Address, Nimbus, with_own_login
+from stormpilot.nimbus import PAYLOAD_KEY, Address, Nimbus, RunningTopology, with_own_login
 from stormpilot.observe.reader import Reader, StoreSnapshot
 from stormpilot.operate.placing import await_snapshot, put_in_force, refuse_where_a_controller_leads
 from stormpilot.sizing.profiling import RateGrid, Trial
@@ -85,10 +85,11 @@ class Bench:
     def check(self) -> None:
         """`RefusedError` where the cluster cannot carry out trials.
 
-        A controller leads, there are no two free nodes, or nothing measures workers.
+        A controller leads, another profile of the class runs, there are no two free nodes, or nothing measures workers.
         """
         seen = Reader(self._zookeeper, self._paths).read()
         refuse_where_a_controller_leads(seen, "a profile")
+        self._refuse_where_another_runs()
         self._choose(seen)
         with Nimbus.connect_leader(self.nimbus) as nimbus:
             conf = nimbus.conf()
@@ -120,21 +121,33 @@ class Bench:
         feeder, self._feeder = self._feeder, None
         submitted, self._submitted = self._submitted, False
         if submitted:
-            self._kill()
+            self._kill(None if feeder is None else feeder.topology_id)
         if feeder is not None:
             self._zookeeper.delete(self._paths.trial(feeder.topology_id))
 
-    def _kill(self) -> None:
+    def _kill(self, topology_id: str | None) -> None:
+        """Kill our topology; None: its id was not heard of."""
         name = self.specimen.topology_name
         try:
             with Nimbus.connect_leader(self.nimbus) as nimbus:
-                if (running := nimbus.find(name)) is not None and running.status != "KILLED":
+                running = nimbus.find(name)
+                if running is None or topology_id not in (None, running.id):
+                    return
+                if running.status != "KILLED":
                     nimbus.kill(name, wait_s=0)
-                deadline = time.monotonic() + GONE_S
-                while nimbus.find(name) is not None and time.monotonic() < deadline:
-                    time.sleep(POLL_S)
+                _left(nimbus, name)
         except UnreachableError as e:
             raise UnreachableError(f"{e}; kill the topology {name}, it may still run") from e
+
+    def _refuse_where_another_runs(self) -> None:
+        """`RefusedError` where Nimbus has a topology of our name: it is not ours to kill."""
+        with Nimbus.connect_leader(self.nimbus) as nimbus:
+            running = _left(nimbus, self.specimen.topology_name)
+        if running is not None:
+            raise RefusedError(
+                f"{running.id} runs: another profile of {self.specimen.short} uses it, or was ended by kill -9: wait "
+                f"for the other, or kill the topology {running.name}"
+            )
 
     def _running(self, threads: int) -> Feeder:
         if threads != self._threads or self._feeder is None:
@@ -142,8 +155,13 @@ class Bench:
             self._tell(f"{_threads(threads)}: starting")
             sent = submission(self.specimen, threads, self.nimbus, self._options, self._runner)
             sent = replace(sent, conf=with_own_login(sent.conf))
+            self._refuse_where_another_runs()
             self._submitted = True  # from here on it may run, however `send` ends
-            topology_id = send(sent, force=True, wait_s=0)
+            try:
+                topology_id = send(sent)
+            except RefusedError:
+                self._submitted = False  # what runs under this name is another profile's, which was faster
+                raise
             self._feeder = Feeder(self._zookeeper, self._paths, topology_id, self.specimen.sources)
             self._feeder.open(Login(digest=sent.conf[PAYLOAD_KEY]))
             self._threads = threads
@@ -238,6 +256,14 @@ class Bench:
     def _where(self) -> str:
         node = self._both().component
         return f"{node.host}, port {min(node.ports)}"
+
+
+def _left(nimbus: Nimbus, name: str) -> RunningTopology | None:
+    """The topology of that name; one that was killed has `GONE_S` to go."""
+    deadline = time.monotonic() + GONE_S
+    while (found := nimbus.find(name)) is not None and found.status == "KILLED" and time.monotonic() < deadline:
+        time.sleep(POLL_S)
+    return found
 
 
 def _threads(count: int) -> str:

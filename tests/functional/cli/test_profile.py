@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import NoReturn
 
 import pytest
+from streamparse import thrift as storm
 
 from doubles.commands import in_process as run
 from doubles.fake_nimbus import FakeNimbus, serving
 from doubles.memory_zookeeper import MemoryZooKeeper
 from functional.topologies.inprocess_storm import PROJECT
 from sizing_problems import EXAMPLE
-from stormpilot.errors import UnreachableError
+from stormpilot.errors import RefusedError, UnreachableError
 from stormpilot.nimbus import Address, Nimbus
 from stormpilot.sizing.profiling import RateGrid, Trial
 from stormpilot.trials import bench as real
@@ -179,17 +180,19 @@ def test_a_profile_that_is_ended_or_loses_its_terminal_kills_its_topology(
     assert closed == [signal.SIG_IGN], "a second one does not stop the kill"
 
 
+def bench_at(nimbus: FakeNimbus) -> real.Bench:
+    specimen, grid = Specimen("micro_tasks.pi:Pi", project=PROJECT, environment="local"), RateGrid(10, 0.1, True, 100)
+    at, zookeeper = Address("127.0.0.1", nimbus.port), MemoryZooKeeper(lambda: 0)
+    return real.Bench(specimen, grid, Times(), at, zookeeper, Paths())  # type: ignore[arg-type]
+
+
 def test_a_profile_that_is_interrupted_as_nimbus_takes_its_topology_kills_it(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: object) -> NoReturn:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(Nimbus, "topology_id", interrupted)
-    specimen = Specimen("micro_tasks.pi:Pi", project=PROJECT, environment="local")
     with serving(FakeNimbus()) as nimbus:
-        at = Address("127.0.0.1", nimbus.port)
-        trials = real.Bench(
-            specimen, RateGrid(10.0, 0.1, True, 100.0), Times(), at, MemoryZooKeeper(lambda: 0), Paths()
-        )
+        trials = bench_at(nimbus)
         trials.close()
         assert nimbus.killed == []
         with pytest.raises(KeyboardInterrupt):
@@ -202,6 +205,45 @@ def test_a_profile_that_is_interrupted_as_nimbus_takes_its_topology_kills_it(mon
         nimbus.hangs_up = True
         with pytest.raises(UnreachableError, match="kill the topology profile-Pi, it may still run"):
             trials.close()
+
+
+class FasterNimbus(FakeNimbus):
+    """Another profile of the class submits its topology right before ours comes."""
+
+    def submitTopologyWithOpts(self, name: str, *_: object) -> None:  # type: ignore[override]  # noqa: N802
+        self.running[name] = "ACTIVE"
+        raise storm.AlreadyAliveException(msg=f"{name} is already active")
+
+
+@pytest.mark.parametrize(
+    ("nimbus", "running", "text"),
+    [
+        (FakeNimbus(), {"profile-Pi": "ACTIVE"}, "profile-Pi-1-1 runs: another profile of Pi uses it"),
+        (FasterNimbus(), {}, "profile-Pi is already active"),
+    ],
+)
+def test_a_profile_does_not_kill_the_topology_of_another(
+    nimbus: FakeNimbus, running: dict[str, str], text: str
+) -> None:
+    nimbus.running |= running
+    with serving(nimbus):
+        trials = bench_at(nimbus)
+        with pytest.raises(RefusedError, match=text):
+            trials.guess(1)
+        trials.close()
+    assert (nimbus.killed, nimbus.running) == ([], {"profile-Pi": "ACTIVE"})
+
+
+def test_a_profile_waits_for_the_end_of_a_killed_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Nimbus, "topology_id", lambda *_: "mine")
+    monkeypatch.setattr(real.Bench, "_place", lambda *_: None)
+    monkeypatch.setattr(real.Bench, "_warm", lambda *_: None)
+    with serving(FakeNimbus(running={"profile-Pi": "KILLED"})) as nimbus:
+        trials = bench_at(nimbus)
+        trials.guess(1)
+        assert nimbus.running == {"profile-Pi": "ACTIVE"}
+        trials.close()
+        assert nimbus.killed == [], "its id is not that of the topology which it submitted"
 
 
 @pytest.mark.parametrize(
