@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 Own = ParamSpec("Own")
 UNITS = {"d": "days", "h": "hours", "m": "minutes"}
+EPOCH = datetime.fromtimestamp(0, UTC)
 PublishOption = Annotated[
     bool | None,
     typer.Option(
@@ -160,18 +161,22 @@ def _command(body: Callable[..., None], fixed: dict[str, Any]) -> Callable[..., 
 
 
 def parse_time(option: str, text: str | None, now: datetime) -> datetime | None:
-    """A time from `2026-01-31`, `2026-01-31T12:00` (UTC unless it says more) or `7d`, `12h`, `30m` before `now`."""
+    """A time from `2026-01-31`, `2026-01-31T12:00` (UTC unless it says more) or `7d`, `12h`, `30m` before `now`.
+
+    It is in UTC, and not before 1970: nothing in a log is older.
+    """
     if text is None:
         return None
     try:
         if text[-1:] in UNITS and text[:-1].replace(".", "", 1).isdigit():
-            return now - timedelta(**{UNITS[text[-1]]: float(text[:-1])})
-        at = datetime.fromisoformat(text)
+            at = now - timedelta(**{UNITS[text[-1]]: float(text[:-1])})
+        else:
+            at = datetime.fromisoformat(text)
+        return max(at if at.tzinfo else at.replace(tzinfo=UTC), EPOCH).astimezone(UTC)
     except (ValueError, OverflowError) as e:
         raise UsageError(
             f"{option} is {text!r}, expected a time such as 2026-01-31, 2026-01-31T12:00 or 7d (ago)"
         ) from e
-    return at if at.tzinfo else at.replace(tzinfo=UTC)
 
 
 def read_mined(path: Path) -> list[Mined]:

@@ -10,6 +10,7 @@ import pytest
 import stormpilot
 from stormpilot.cli.trafficlog import parse_time
 from stormpilot.errors import UsageError
+from stormpilot.history.mine.log import Selection
 from stormpilot.history.spark import (
     LITTLE_BYTES,
     LITTLE_JVM,
@@ -92,6 +93,11 @@ def test_times_are_utc_or_ago() -> None:
     assert parse_time("--since", "2026-01-05", NOW) == datetime(2026, 1, 5, tzinfo=UTC)
     assert parse_time("--since", "2026-01-05T10:00+02:00", NOW) == datetime(2026, 1, 5, 8, tzinfo=UTC)
     assert parse_time("--since", "1.5d", NOW) == datetime(2026, 1, 30, 12, tzinfo=UTC)
+    for old in ("0001-01-01T00:00+14:00", "0001-01-01", "700000d"):
+        assert parse_time("--since", old, NOW) == datetime(1970, 1, 1, tzinfo=UTC)
+    assert str(Selection(since=parse_time("--since", "2026-01-05T10:00+02:00", NOW))) == "since 2026-01-05T08:00:00Z"
+    with pytest.raises(UsageError, match="--until is '9999-12-31T23:59-14:00', expected a time such as"):
+        parse_time("--until", "9999-12-31T23:59-14:00", NOW)
     with pytest.raises(UsageError, match="--until is 'yesterday'"):
         parse_time("--until", "yesterday", NOW)
     with pytest.raises(UsageError, match="--since is '9999999d', expected a time such as"):
