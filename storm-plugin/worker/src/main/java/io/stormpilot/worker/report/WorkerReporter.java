@@ -8,7 +8,9 @@ import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
+import java.util.function.Supplier;
 import java.util.regex.Pattern;
+import org.apache.storm.Config;
 import org.apache.storm.task.WorkerTopologyContext;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -59,18 +61,44 @@ public final class WorkerReporter {
   /** Have a task reported; the first one of a worker starts the thread. */
   public static WorkerReporter join(
       Map<String, Object> conf, WorkerTopologyContext context, TaskCounters task) {
+    String key =
+        String.join(
+            "/",
+            context.getStormId(),
+            String.valueOf(conf.get(Config.STORM_LOCAL_HOSTNAME)),
+            String.valueOf(context.getThisWorkerPort()));
+    return join(
+        key,
+        task,
+        () -> {
+          Worker worker = Worker.of(conf, context);
+          return new WorkerReporter(
+              worker,
+              HookConfig.of(conf).periodMs(),
+              () -> ZooKeeperReports.open(conf, worker.topologyId()));
+        });
+  }
+
+  /**
+   * Have a task reported by the worker of that key.
+   *
+   * @param first makes the reporter where there is none; it looks at the machine and may have to
+   *     resolve names, so nobody else waits for it
+   */
+  static WorkerReporter join(String key, TaskCounters task, Supplier<WorkerReporter> first) {
     synchronized (ALL) {
-      Worker worker = Worker.of(conf, context);
-      String key = worker.topologyId() + "/" + worker.reporter();
-      WorkerReporter reporter = ALL.get(key);
+      WorkerReporter known = ALL.get(key);
+      if (known != null) {
+        known.add(task);
+        return known;
+      }
+    }
+    WorkerReporter made = first.get();
+    synchronized (ALL) {
+      WorkerReporter reporter = ALL.putIfAbsent(key, made);
       if (reporter == null) {
-        reporter =
-            new WorkerReporter(
-                worker,
-                HookConfig.of(conf).periodMs(),
-                () -> ZooKeeperReports.open(conf, worker.topologyId()));
+        reporter = made;
         reporter.start();
-        ALL.put(key, reporter);
         several |= ALL.size() > 1;
       }
       reporter.add(task);

@@ -2,6 +2,7 @@ package io.stormpilot.worker.report;
 
 import static io.stormpilot.Eventually.eventually;
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.stormpilot.worker.count.FakeTuples;
@@ -11,9 +12,12 @@ import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.Supplier;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
@@ -77,6 +81,11 @@ class WorkerReporterTest {
     return reporter;
   }
 
+  /** One that has not begun. */
+  private WorkerReporter idle() {
+    return new WorkerReporter(Samples.WORKER, 3_600_000, MemoryStore::new);
+  }
+
   private String text() {
     byte[] data = znodes.get("node-1-6700");
     return data == null ? "" : new String(data, StandardCharsets.UTF_8);
@@ -95,6 +104,36 @@ class WorkerReporterTest {
     eventually("the store to be closed", SOON, () -> closed); // at once, but on a busy machine
     assertTrue(text().contains("[[1,\"default\",5]]"), text());
     assertTrue(text().contains("[[1,\"default\",7]]"), text());
+  }
+
+  @Test
+  void aMachineThatIsSlowToTellItsNameIsAskedOnceAndHoldsUpNoOtherWorker() throws Exception {
+    AtomicInteger asked = new AtomicInteger();
+    CountDownLatch asking = new CountDownLatch(1);
+    Supplier<WorkerReporter> slow =
+        () -> {
+          asked.incrementAndGet();
+          asking.countDown();
+          try {
+            assertTrue(answer.await(SOON.toSeconds(), TimeUnit.SECONDS), "an answer");
+          } catch (InterruptedException e) {
+            throw new IllegalStateException(e);
+          }
+          return idle();
+        };
+    TaskCounters first = Samples.bolt(3, 5);
+    CompletableFuture<WorkerReporter> joined =
+        CompletableFuture.supplyAsync(() -> WorkerReporter.join("t/slow/6700", first, slow));
+    assertTrue(asking.await(SOON.toSeconds(), TimeUnit.SECONDS), "it is asked");
+    TaskCounters other = Samples.bolt(4, 7);
+    WorkerReporter.join("t/other/6701", other, this::idle).leave(other);
+    answer.countDown();
+    WorkerReporter reporter = joined.get(SOON.toSeconds(), TimeUnit.SECONDS);
+    TaskCounters second = Samples.bolt(5, 1);
+    assertSame(reporter, WorkerReporter.join("t/slow/6700", second, slow));
+    assertEquals(1, asked.get());
+    reporter.leave(first);
+    reporter.leave(second);
   }
 
   @Test
