@@ -59,6 +59,9 @@ public final class Fallback {
   private final Ranking ranking;
   private final Isolation byMachines;
 
+  /** Kinds of errors whose stack was logged. */
+  private final Set<String> logged = new HashSet<>();
+
   private Fallback(IScheduler scheduler, Ranking ranking, Isolation byMachines) {
     this.scheduler = scheduler;
     this.ranking = ranking;
@@ -215,9 +218,19 @@ public final class Fallback {
       }
       return new Outcome(null, waiting, evicted);
     } catch (Throwable e) { // an error of its own must not keep plans from being carried out
-      LOG.error("fallback scheduler {} failed; its topologies stay as they are", name(), e);
+      if (logged.add(kind(e))) {
+        LOG.error("fallback scheduler {} failed; its topologies stay as they are", name(), e);
+      } else {
+        LOG.error("fallback scheduler {} failed again: {}", name(), e.toString());
+      }
       return Outcome.failed(name() + " failed: " + e);
     }
+  }
+
+  /** The class of an error and where it was thrown: of a kind one stack tells as much as many. */
+  private static String kind(Throwable e) {
+    StackTraceElement[] stack = e.getStackTrace();
+    return e.getClass().getName() + (stack.length == 0 ? "" : " " + stack[0]);
   }
 
   /** Let it serve them in turns; returns why those wait that an order keeps from their room. */

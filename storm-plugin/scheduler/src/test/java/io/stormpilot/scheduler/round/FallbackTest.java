@@ -9,6 +9,12 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.function.BiConsumer;
+import org.apache.logging.log4j.Level;
+import org.apache.logging.log4j.LogManager;
+import org.apache.logging.log4j.core.LogEvent;
+import org.apache.logging.log4j.core.Logger;
+import org.apache.logging.log4j.core.appender.AbstractAppender;
+import org.apache.logging.log4j.core.config.Property;
 import org.apache.storm.Config;
 import org.apache.storm.metric.StormMetricsRegistry;
 import org.apache.storm.scheduler.Cluster;
@@ -122,6 +128,41 @@ class FallbackTest {
     assertEquals(Map.of(), story.placement("free"));
     assertEquals("fallback/FALLBACK_FAILED", story.state("free"));
     assertTrue(story.status("free").text().contains(type.getName()), story.status("free").text());
+  }
+
+  @Test
+  void aFallbackThatFailsEachRoundLogsTheStackOfEachErrorOnce() {
+    int[] failures = {0};
+    Story story =
+        plannedAndFree(
+            new Scripted(
+                (topologies, cluster) -> {
+                  throw ++failures[0] == 3
+                      ? new IllegalArgumentException("another")
+                      : new IllegalStateException("failure " + failures[0]);
+                }));
+    List<Boolean> stacks = new ArrayList<>();
+    AbstractAppender appender =
+        new AbstractAppender("stacks", null, null, true, Property.EMPTY_ARRAY) {
+          @Override
+          public void append(LogEvent event) {
+            stacks.add(event.getThrown() != null);
+          }
+        };
+    appender.start();
+    Logger logger = (Logger) LogManager.getLogger(Fallback.class);
+    logger.setAdditive(false);
+    logger.addAppender(appender);
+    logger.setLevel(Level.ERROR);
+    try {
+      for (int round = 0; round < 4; round++) {
+        story.round();
+      }
+    } finally {
+      logger.setLevel(Level.OFF);
+      logger.removeAppender(appender);
+    }
+    assertEquals(List.of(true, false, true, false), stacks);
   }
 
   @Test
