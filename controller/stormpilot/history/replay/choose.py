@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -68,6 +68,16 @@ class Verdict(Value, frozen=True, kw_only=True, rename="camel"):
     gain: Gain | None = None
     barred: dict[str, str] = msgspec.field(default_factory=dict)
     limits: list[LimitDifference] = msgspec.field(default_factory=list)
+
+
+def of_each_name(verdicts: Iterable[Verdict]) -> dict[str, Verdict]:
+    """The verdict that counts for a name: of a topology that was submitted again that of the id with the most steps."""
+    found: dict[str, Verdict] = {}
+    for v in verdicts:
+        before = found.get(v.topology_name)
+        if before is None or v.default.chosen_by.steps >= before.default.chosen_by.steps:
+            found[v.topology_name] = v
+    return found
 
 
 def tried(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from stormpilot.history.mine.publishing import Store, name_of, of_name, written_of_each
-from stormpilot.history.replay.choose import Verdict
+from stormpilot.history.replay.choose import Verdict, of_each_name
 from stormpilot.history.replay.limits import differing, sentences
 from stormpilot.history.replay.study import Replay
 from stormpilot.messages.core import decode, encode
@@ -18,8 +18,8 @@ from stormpilot.zookeeper.paths import Paths
 def publish(replay: Replay, store: Store, paths: Paths) -> list[str]:
     """Write the recommendations; returns the topology ids, those that run under the names now among them.
 
-    Mined numbers stay; an id without any gets those that were mined last under its name, which hold for it so far, and
-    which its own would hide.
+    Of a topology that was submitted again all ids get the same one, see `of_each_name`. Mined numbers stay; an id
+    without any gets those that were mined last under its name, which hold for it so far, and which its own would hide.
 
     Raises
     ------
@@ -29,13 +29,16 @@ def publish(replay: Replay, store: Store, paths: Paths) -> list[str]:
     """
     running = store.children([paths.topology()])[0]
     return written_of_each(
-        replay.verdicts, lambda v: _publish(replay, v, running, store, paths), lambda v: v.topology_name
+        of_each_name(replay.verdicts).values(),
+        lambda v: _publish(replay, v, running, store, paths),
+        lambda v: v.topology_name,
     )
 
 
 def _publish(replay: Replay, verdict: Verdict, running: Sequence[str], store: Store, paths: Paths) -> list[str]:
     written = []
-    ids = {verdict.topology_id, *(i for i in running if name_of(i) == verdict.topology_name)}
+    ids = {v.topology_id for v in replay.verdicts if v.topology_name == verdict.topology_name}
+    ids |= {i for i in running if name_of(i) == verdict.topology_name}
     mined = [t for t in of_name(store, paths, verdict.topology_name) if t.entries]
     newest = max(mined, key=lambda t: t.mined_at_ms, default=None)
     for topology_id in sorted(ids):

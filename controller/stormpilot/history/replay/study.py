@@ -19,7 +19,7 @@ from stormpilot.config import DecideSection
 from stormpilot.errors import UsageError
 from stormpilot.history.mine.findings import Mined
 from stormpilot.history.mine.reading import SparkLog
-from stormpilot.history.replay.choose import Tried, Verdict, Yardsticks, choose, tried
+from stormpilot.history.replay.choose import Tried, Verdict, Yardsticks, choose, of_each_name, tried
 from stormpilot.history.replay.coming import coming_of, looks_ahead, without_forecast
 from stormpilot.history.replay.confirm import DAY_MS, LEAST_DAYS
 from stormpilot.history.replay.limits import differing, sentences
@@ -217,6 +217,10 @@ def _notes(steps: Sequence[Step], mined: Sequence[Mined], question: Question, ve
         )
     if any(s.forecast for s in question.settings):
         notes += without_forecast(mined, question.rules.config.history.max_forecast_error_ratio)
+    for name, chosen in of_each_name(verdicts).items():
+        ids = [v.topology_id for v in verdicts if v.topology_name == name]
+        if len(ids) > 1 and not question.together:
+            notes.append(f"{name} ran as {', '.join(ids)}: what was found for {chosen.topology_id} counts (most steps)")
     for v in verdicts:
         notes += [f"{v.topology_name}: {text}" for text in sentences(v.limits)]
     unmeasured = sum(len(s.unmeasured) for s in steps)

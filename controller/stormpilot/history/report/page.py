@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from stormpilot.clock import utc
 from stormpilot.history.mine.findings import Mined
-from stormpilot.history.replay.choose import Tried, Verdict
+from stormpilot.history.replay.choose import Tried, Verdict, of_each_name
 from stormpilot.history.replay.limits import sentences
 from stormpilot.history.replay.study import Replay
 from stormpilot.history.report import plots
@@ -25,7 +25,7 @@ def page(
 ) -> str:
     """The page; sections without data say how to get it."""
     by_name = {m.thresholds.topology_name: m for m in mined}
-    verdicts = {} if replay is None else {v.topology_name: v for v in replay.verdicts}
+    verdicts = {} if replay is None else of_each_name(replay.verdicts)
     links = "".join(f"<a href='#{html.escape(t.name)}'>{html.escape(t.name)}</a>" for t in topologies)
     parts = [f"<h1>Traffic history</h1><p class=muted>{html.escape(log)}</p><nav>{links}</nav>"]
     for t in topologies:

@@ -84,6 +84,19 @@ def test_recommendation_does_not_hide_what_was_mined_under_a_former_id() -> None
         assert decode(store.nodes[PATHS.thresholds(OLD)], Thresholds, "").entries == former[0].entries
 
 
+@pytest.mark.parametrize("order", [1, -1])
+def test_the_id_of_a_name_with_the_most_steps_says_what_is_recommended(order: int) -> None:
+    long = replay().verdicts[0]
+    few = Tried(setting=Setting(planner="online"), chosen_by=Totals(steps=5), score=1.0)
+    short = msgspec.structs.replace(long, topology_id=NEW, tried=[few], default=few, recommended=few, kept_default=True)
+    store = Store({PATHS.topology(NEW): b""})
+    publish(msgspec.structs.replace(replay(), verdicts=[long, short][::order]), store, PATHS)
+    for topology_id in (OLD, NEW):
+        r = decode(store.nodes[PATHS.thresholds(topology_id)], Thresholds, "").recommendation
+        assert r is not None
+        assert (r.planner, r.windows) == ("best", 144)
+
+
 def test_recommendation_without_anything_mined_stands_alone() -> None:
     store = Store()
     publish(replay(), store, PATHS)
