@@ -18,6 +18,7 @@ from stormpilot.trafficlog.schema import TABLES, VERSION, VERSION_KEY, file_sche
 
 DAY = "date=2026-01-01"
 EARLIER, LATER = datetime(2026, 1, 1, 1, tzinfo=UTC), datetime(2999, 1, 1, tzinfo=UTC)
+UNSET = datetime(1970, 1, 1, 0, 0, 9, tzinfo=UTC)
 
 
 def written(folder: Path, name: str = "a.parquet", table: str = "edges") -> Path:
@@ -57,12 +58,16 @@ def test_each_bad_file_is_named_and_costs_itself_alone(tmp_path: Path) -> None:
         (lambda t: t.drop_columns(["rate_tps"]), f"it has no column rate_tps, which version {VERSION} has"),
         (lambda t: replaced(t, "topology_name", [None]), "column topology_name has no value in 1 rows"),
         (lambda t: replaced(t, "window_to", [LATER]), "it has times that are yet to come: 2999-01-01T00:00:00Z"),
+        (lambda t: replaced(t, "window_to", [UNSET]),
+         "it has times of a clock that was not set: 1970-01-01T00:00:09Z"),
+        (lambda t: replaced(t, "window_from", [UNSET]),
+         "it has times of a clock that was not set: 1970-01-01T00:00:09Z"),
         (lambda t: t.set_column(0, "window_from", t["window_from"].cast(pa.timestamp("ns", "UTC"))),
          "column window_from is timestamp[ns, tz=UTC], expected timestamp[ms, tz=UTC]"),
         (lambda t: t.set_column(0, "window_from", t["window_from"].cast(pa.timestamp("ms"))),
          "column window_from is timestamp[ms], expected timestamp[ms, tz=UTC]"),
     ],
-    ids=["column", "name", "future", "nanoseconds", "no-zone"],
+    ids=["column", "name", "future", "unset", "was unset", "nanoseconds", "no-zone"],
 )  # fmt: skip
 def test_a_file_that_would_spoil_numbers_is_named(
     tmp_path: Path, damage: Callable[[pa.Table], pa.Table], why: str

@@ -244,6 +244,10 @@ def _footer(file: Path, table: str) -> Footer | str | None:
     if span is not None and span[1] > clock.now_ms() + _AHEAD_MS:
         last = datetime.fromtimestamp(min(span[1], _LAST_MS) / 1000, UTC)
         return f"it has times that are yet to come: {last:%Y-%m-%dT%H:%M:%SZ}"
+    spans = [s for s in (span, _span(end, "window_from")) if s is not None]
+    if spans and (begin_ms := min(spans)[0]) < _EARLIEST_MS:
+        first = datetime.fromtimestamp(max(begin_ms, 0) / 1000, UTC)
+        return f"it has times of a clock that was not set: {first:%Y-%m-%dT%H:%M:%SZ}"
     return Footer(end.num_rows, version, span)
 
 
@@ -276,6 +280,7 @@ _KEYS = ("window_to", "window_from", "at", "topology_id", "topology_name")
 """Columns that every file of a table with them has, with a value in each row."""
 _AHEAD_MS = 86_400_000
 """So far the clock of a controller may be ahead of ours."""
+_EARLIEST_MS = 1_577_836_800_000  # 2020: no log is older; a machine without a clock begins in 1970 or 2000
 _LAST_MS = 253_402_300_799_000  # the last second that a calendar of four digits has
 
 
