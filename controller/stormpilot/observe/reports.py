@@ -145,6 +145,7 @@ class Reports:
             except UsageError as e:
                 kept[path] = _Kept(there[path], None, str(e))
         self._kept = {path: kept[path] for path in there if path in kept}
+        self._second &= self._kept.keys()
 
     def _believed(self, topology_id: str, names: Mapping[str, str]) -> tuple[list[Believed], dict[str, str]]:
         """Accepted reports of a topology, and what is wrong with the others; `names` by path."""

@@ -135,6 +135,11 @@ def test_of_two_hosts_that_claim_one_slot_the_one_that_nimbus_knows_is_believed(
     assert list(problems) == [path]
     store.read()
     assert store.reader.refused["second_reporter"] == 1
+    store.zookeeper.delete(path)
+    store.read()
+    store.write(VICTIM, "elsewhere-6700", worker("elsewhere", 6700, (1, 2)))
+    store.read()
+    assert store.reader.refused["second_reporter"] == 2, "one that was gone is not remembered"
 
 
 def test_what_a_worker_that_ended_left_behind_is_left_out_without_a_word() -> None:
