@@ -59,11 +59,13 @@ class TrafficLog(Live):
 
     @property
     def path(self) -> str:
-        """Where the log is."""
+        """Where the log is, as Spark calls it."""
+        from stormpilot.history.spark import as_spark_calls
+
         path = self.log or self.used.traffic_log.dir
         if path is None:
             raise UsageError("give --log DIR (or a --config with traffic_log.dir)")
-        return path
+        return as_spark_calls(path)
 
     @contextmanager
     def spark(self) -> Iterator[Any]:
@@ -120,7 +122,7 @@ def _traffic_log(
         typer.Option(
             "--log",
             metavar="DIR",
-            help="Folder of the log, or any path that Spark reads: s3a:, hdfs:. [default: traffic_log.dir]",
+            help="Folder of the log, or any path that Spark reads: s3:, hdfs:. [default: traffic_log.dir]",
         ),
     ] = None,
     until: Annotated[

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 LOCAL = "local[*]"
 CONNECT = "sc://"
+S3A, S3_SCHEMES = "s3a", ("s3", "s3a", "s3n")
 _LOG = Path(__file__).with_name("log4j2.properties")
 ALWAYS = {
     "spark.app.name": "stormpilot trafficlog",
@@ -195,6 +196,24 @@ def local_bytes(path: str) -> int | None:
         return sum(f.stat().st_size for f in folder.rglob("*.parquet"))
     except OSError:
         return None
+
+
+def as_spark_calls(path: str) -> str:
+    """A path as Hadoop's file systems call it; `UsageError` for one with options or a login, which they do not take.
+
+    The controller writes through Arrow's file systems, to which all three names of S3 are one.
+    """
+    parts = urlsplit(path)
+    if parts.scheme not in S3_SCHEMES:
+        return path
+    login, _, bucket = parts.netloc.rpartition("@")
+    found = f"{S3A}://{bucket}{parts.path}"
+    if login or parts.query:
+        raise UsageError(
+            f"{found}: Spark takes no login and no options in a path: give --log {found}, and them by --conf, e.g. "
+            "spark.hadoop.fs.s3a.endpoint=HOST:PORT"
+        )
+    return found
 
 
 def settings_of(options: Sequence[str]) -> dict[str, str]:

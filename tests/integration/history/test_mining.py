@@ -302,7 +302,8 @@ def test_mining_asks_spark_for_nothing_but_frames(spark: SparkSession, hour: Pat
 
 @pytest.mark.spark
 def test_store_without_its_connector_is_told(spark: SparkSession) -> None:
-    with pytest.raises(UnreachableError, match=r"s3a://bucket/log cannot be read: .*S3AFileSystem"):
+    text = r"s3a://bucket/log cannot be read: .*S3AFileSystem.*--conf spark.jars.packages="
+    with pytest.raises(UnreachableError, match=text):
         open_log(spark, "s3a://bucket/log")
 
 

@@ -15,6 +15,7 @@ from stormpilot.history.spark import (
     LITTLE_BYTES,
     LITTLE_JVM,
     PARTITION_BYTES,
+    as_spark_calls,
     configuration,
     fitting,
     local_bytes,
@@ -86,6 +87,27 @@ def test_settings_are_given_as_key_and_value() -> None:
     for wrong in ("spark.a", "a=b"):
         with pytest.raises(UsageError, match="--conf"):
             settings_of([wrong])
+
+
+@pytest.mark.parametrize(
+    ("path", "called"),
+    [
+        ("s3://Bucket/log", "s3a://Bucket/log"),
+        ("s3n://bucket/log/", "s3a://bucket/log/"),
+        ("s3a://bucket/log", "s3a://bucket/log"),
+        ("hdfs://namenode/log", "hdfs://namenode/log"),
+        ("/var/log/a?b", "/var/log/a?b"),
+    ],
+)
+def test_a_log_that_the_controller_writes_to_s3_is_one_that_spark_reads(path: str, called: str) -> None:
+    assert as_spark_calls(path) == called
+
+
+@pytest.mark.parametrize("path", ["s3://bucket/log?region=eu", "s3://me:secret@bucket/log"])
+def test_options_of_arrow_in_a_path_are_refused_and_not_told(path: str) -> None:
+    with pytest.raises(UsageError, match=r"^s3a://bucket/log: Spark takes no login and no options in a path: ") as told:
+        as_spark_calls(path)
+    assert "secret" not in str(told.value)
 
 
 def test_times_are_utc_or_ago() -> None:

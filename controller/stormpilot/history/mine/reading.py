@@ -27,6 +27,7 @@ from stormpilot.history.spark import LITTLE_BYTES, fit
 from stormpilot.trafficlog.schema import CLUSTER_TABLES, TABLES
 
 _PATTERN, _ITSELF = re.compile(r"([{}\[\]*?\\])"), r"\\\1"
+S3_CONNECTOR = "give --conf spark.jars.packages=org.apache.hadoop:hadoop-aws:VERSION, that of the Hadoop of your Spark"
 AT_A_TIME = 4
 """Queries that are asked for together."""
 
@@ -299,7 +300,8 @@ def _folders(spark: SparkSession, where: str) -> dict[str, dict[str, int]]:
     except (PySparkException, Py4JError) as e:
         if "PATH_NOT_FOUND" in str(e):
             raise UsageError(f"{where}: there is no such folder") from e
-        raise UnreachableError(f"{where} cannot be read: {reason(e)}") from e
+        hint = f"; {S3_CONNECTOR}" if "S3AFileSystem not found" in str(e) else ""
+        raise UnreachableError(f"{where} cannot be read: {reason(e)}{hint}") from e
     if any(not r.within for r in rows):
         raise UsageError(f"{where} is a file, expected the folder of a traffic log")
     found: dict[str, dict[str, int]] = {r["first"]: {} for r in rows if r["first"] is not None}
