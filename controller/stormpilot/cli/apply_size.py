@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stormpilot.cli.compute import SeedOption
-from stormpilot.cli.live import ConfigOption, RootOption, ZooKeeperOption, connected, place, user
+from stormpilot.cli.live import ConfigOption, RootOption, ZooKeeperOption, connected, place, signing_key, user
 from stormpilot.cli.nimbus_login import NimbusJaasOption, nimbus_login
 from stormpilot.cli.output import Format, FormatOption, print_json, print_table, say
 from stormpilot.cli.progress import progress
@@ -57,7 +57,7 @@ def apply_size(
         raise UsageError("--nimbus is missing, expected host or host:port")
     address = Address.parse(nimbus, "--nimbus", nimbus_login(nimbus_jaas))
     sized = allocate(problem, rate or problem.rate_tps, allocation.value)
-    where = place(zookeeper, root, config)
+    where, key = place(zookeeper, root, config), signing_key(config)
     with (
         connected(where) as session,
         Nimbus.connect_leader(address) as client,
@@ -66,7 +66,7 @@ def apply_size(
         change = resizing(session, where.paths, client, problem, sized, topology or problem.name, placement.value, seed)
         plan_id = None
         if not dry_run:
-            plan_id = change.carry_out(client, wait_s=wait, timeout_s=timeout, by=user(), tell=shown.update)
+            plan_id = change.carry_out(client, wait_s=wait, timeout_s=timeout, by=user(), tell=shown.update, key=key)
     if format is Format.json:
         print_json(
             {

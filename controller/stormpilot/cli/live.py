@@ -171,6 +171,15 @@ def place(zookeeper: str | None, root: str | None, config: Path | None) -> Place
     )
 
 
+def signing_key(config: Path | None) -> bytes | None:
+    """The key by which a controller with that file signs plans, for commands that publish one; None: unsigned."""
+    if config is None:
+        return None
+    from stormpilot.config import load, plan_key
+
+    return plan_key(load(config).publish)
+
+
 @contextmanager
 def connected(where: Place) -> Iterator[ZooKeeper]:
     """A session for one command; `UnreachableError` when ZooKeeper does not answer."""

@@ -16,7 +16,7 @@ import msgspec
 import typer
 
 from stormpilot.cli.files import check_outputs, read
-from stormpilot.cli.live import ConfigOption, RootOption, ZooKeeperOption, connected, place, user
+from stormpilot.cli.live import ConfigOption, RootOption, ZooKeeperOption, connected, place, signing_key, user
 from stormpilot.cli.nimbus_login import NimbusJaasOption, nimbus_login
 from stormpilot.cli.output import Format, FormatOption, note, print_json, print_table, say
 from stormpilot.cli.progress import Progress, progress
@@ -144,7 +144,8 @@ def profile(
         told = _Told(shown, record)
         bench = Bench(
             fed, grid, times, address, session, where.paths,
-            on=on, source_on=source_on, runner=runner, options=options, by=user(), tell=told.doing,
+            on=on, source_on=source_on, runner=runner, options=options, by=user(),
+            key=signing_key(config), tell=told.doing,
         )  # fmt: skip
         bench.check()
         try:

@@ -9,11 +9,11 @@ from stormpilot.doctor.evidence import Access, Evidence, NimbusSaid
 from stormpilot.doctor.finding import Finding, Level
 from stormpilot.observe.isolation import isolated
 from stormpilot.observe.storm_keys import POOLS, Held, held_by_cluster, held_by_topology, isolates_by_user
+from stormpilot.operate.placing import PLAN_KEY
 
 SCHEDULER = "io.stormpilot.PilotScheduler"
 FALLBACK, DEFAULT_SCHEDULER = "stormpilot.fallback.scheduler", "org.apache.storm.scheduler.DefaultScheduler"
 ROOT, DEFAULT_ROOT = "stormpilot.zookeeper.root", "/stormpilot"
-KEY = "stormpilot.plan.key.file"
 ALIKE = {"storm.scheduler": "Storm's default", ROOT: DEFAULT_ROOT, FALLBACK: DEFAULT_SCHEDULER}
 """Keys, with their defaults, that must be alike on every Nimbus: another one may lead next."""
 KNOWN_ZOOKEEPER = ("3.8.", "3.9.")
@@ -203,12 +203,12 @@ def plan_key(e: Evidence) -> Iterator[Finding]:
     """Whether the controller signs plans where Nimbus takes no others; which key each has is not shown."""
     if e.signs is None or e.nimbus is None or e.nimbus.conf.get("storm.scheduler") != SCHEDULER:
         return
-    asks = bool(e.nimbus.conf.get(KEY))
+    asks = bool(e.nimbus.conf.get(PLAN_KEY))
     if asks and not e.signs:
         yield Finding(
             "plan key",
             Level.fail,
-            f"Nimbus at {e.nimbus.address} takes signed plans only ({KEY}), and the controller signs none",
+            f"Nimbus at {e.nimbus.address} takes signed plans only ({PLAN_KEY}), and the controller signs none",
             "set publish.plan_key_file in controller.yaml to a file with the same key",
         )
     elif e.signs and not asks:
@@ -216,7 +216,7 @@ def plan_key(e: Evidence) -> Iterator[Finding]:
             "plan key",
             Level.warn,
             f"the controller signs plans, and Nimbus at {e.nimbus.address} takes plans without a signature too",
-            f"set {KEY} in storm.yaml of every Nimbus host to a file with the same key, and restart Nimbus",
+            f"set {PLAN_KEY} in storm.yaml of every Nimbus host to a file with the same key, and restart Nimbus",
         )
     elif asks:
         yield Finding("plan key", Level.ok, "the controller signs plans, and Nimbus takes no others")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from stormpilot.decide.reasons import Decision, Reason
 from stormpilot.errors import RefusedError, UnreachableError
@@ -19,6 +20,17 @@ from stormpilot.zookeeper.client import Append, ZooKeeper
 from stormpilot.zookeeper.paths import Paths
 
 POLL_S = 0.25
+PLAN_KEY = "stormpilot.plan.key.file"
+"""Setting of Nimbus: the plug-in takes signed plans only."""
+
+
+def refuse_unsigned(nimbus_conf: Mapping[str, Any], key: bytes | None) -> None:
+    """`RefusedError` where the plug-in would reject a plan for its signature, before anything is changed."""
+    if key is None and nimbus_conf.get(PLAN_KEY):
+        raise RefusedError(
+            f"Nimbus takes signed plans only ({PLAN_KEY}): give --config with a controller.yaml whose "
+            "publish.plan_key_file is a file with the same key"
+        )
 
 
 def refuse_where_a_controller_leads(seen: StoreSnapshot, what: str) -> None:
@@ -66,6 +78,7 @@ def put_in_force(
     why: str,
     by: str,
     timeout_s: float,
+    key: bytes | None = None,
 ) -> str:
     """Publish a placement and wait until Nimbus has applied it.
 
@@ -75,6 +88,8 @@ def put_in_force(
         A reading; what it has of epochs and plans is what is written over.
     verb, planner, why, by
         For history and audit: the command, what made the placement, the reason as a sentence, and who asks.
+    key
+        By which the plan is signed; None: it is not.
 
     Returns
     -------
@@ -108,7 +123,7 @@ def put_in_force(
         plan_id=plan_id,
     )
     also = {topology_id: [Append(paths.audit("e-"), encode(record))]}
-    Publisher(zookeeper, paths, epoch).publish([history_entry(message, decision, by)], versions, also=also)
+    Publisher(zookeeper, paths, epoch, key).publish([history_entry(message, decision, by)], versions, also=also)
     deadline = time.monotonic() + timeout_s
     state = "not heard of"
     while time.monotonic() < deadline:

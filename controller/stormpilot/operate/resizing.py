@@ -32,7 +32,7 @@ from stormpilot.nimbus import Nimbus
 from stormpilot.observe.build import build
 from stormpilot.observe.reader import Reader, StoreSnapshot
 from stormpilot.observe.settings import Settings
-from stormpilot.operate.placing import await_snapshot, put_in_force
+from stormpilot.operate.placing import await_snapshot, put_in_force, refuse_unsigned
 from stormpilot.operate.topology_ref import topology_ref
 from stormpilot.sizing.allocation import Allocation
 from stormpilot.sizing.carrying_out import Ranges, like_the_measured_slot, placed, ranges, threads_by_tasks
@@ -119,15 +119,24 @@ class Resizing:
         self.workers = _with_the_rest(answer, rest, self.limits)
 
     def carry_out(
-        self, nimbus: Nimbus, *, wait_s: int, timeout_s: float, by: str, tell: Callable[[str], None]
+        self,
+        nimbus: Nimbus,
+        *,
+        wait_s: int,
+        timeout_s: float,
+        by: str,
+        tell: Callable[[str], None],
+        key: bytes | None = None,
     ) -> str | None:
-        """Rebalance where threads differ, then publish the placement of what Storm made of it.
+        """Rebalance where threads differ, then publish the placement of what Storm made of it, signed by `key`.
 
         Returns
         -------
         str or None
             The id of the plan; None where a controller leads: it plans what was rebalanced.
         """
+        if not self.controller:
+            refuse_unsigned(nimbus.conf(), key)
         changed = {c: n for c, n in self.threads.items() if n != self.before[c]}
         slots = len(self.workers)
         if changed or slots != self.wanted_workers:
@@ -161,6 +170,7 @@ class Resizing:
             why=f"sized for {a.rate_tps:g}/s by {a.method}+{self.planner}",
             by=by,
             timeout_s=timeout_s,
+            key=key,
         )
 
 

@@ -15,7 +15,7 @@ from stormpilot.errors import RefusedError, UnreachableError
 from stormpilot.messages.load import LoadReport
 from stormpilot.nimbus import PAYLOAD_KEY, Address, Nimbus, RunningTopology, with_own_login
 from stormpilot.observe.reader import Reader, StoreSnapshot
-from stormpilot.operate.placing import await_snapshot, put_in_force, refuse_where_a_controller_leads
+from stormpilot.operate.placing import await_snapshot, put_in_force, refuse_unsigned, refuse_where_a_controller_leads
 from stormpilot.sizing.profiling import RateGrid, Trial
 from stormpilot.submit.submission import send
 from stormpilot.trials.component import COMPONENT, Specimen, submission
@@ -45,6 +45,8 @@ class Bench:
         Supervisors (id or host) for the component, and for source and sink; None: any that run nothing.
     options
         Of the trial topology.
+    key
+        By which placements are signed; None: they are not.
     tell
         Hears what is waited for.
     """
@@ -63,12 +65,13 @@ class Bench:
         runner: str | None = None,
         options: Mapping[str, Any] = {},
         by: str = "",
+        key: bytes | None = None,
         tell: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.specimen, self.grid, self.times = specimen, grid, times
         self.nimbus, self._zookeeper, self._paths = nimbus, zookeeper, paths
         self._on, self._source_on, self._runner, self._options, self._by = on, source_on, runner, options, by
-        self._tell = tell
+        self._key, self._tell = key, tell
         self._slot: SlotSize | None = None
         self._nodes: Nodes | None = None
         self._feeder: Feeder | None = None
@@ -85,7 +88,8 @@ class Bench:
     def check(self) -> None:
         """`RefusedError` where the cluster cannot carry out trials.
 
-        A controller leads, another profile of the class runs, there are no two free nodes, or nothing measures workers.
+        A controller leads, another profile of the class runs, there are no two free nodes, nothing measures workers, or
+        plans have to be signed.
         """
         seen = Reader(self._zookeeper, self._paths).read()
         refuse_where_a_controller_leads(seen, "a profile")
@@ -93,6 +97,7 @@ class Bench:
         self._choose(seen)
         with Nimbus.connect_leader(self.nimbus) as nimbus:
             conf = nimbus.conf()
+        refuse_unsigned(conf, self._key)
         hooks, validator = str(conf.get(HOOKS_KEY) or ""), str(conf.get(VALIDATOR_KEY) or "")
         if HOOK not in hooks and VALIDATOR not in validator and HOOK not in str(self._options.get(HOOKS_KEY)):
             raise RefusedError(
@@ -188,6 +193,7 @@ class Bench:
             why=f"trials of {self.specimen.name} with {self._threads} threads",
             by=self._by,
             timeout_s=START_S,
+            key=self._key,
         )
 
     def _choose(self, seen: StoreSnapshot) -> Nodes:

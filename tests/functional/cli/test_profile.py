@@ -246,6 +246,18 @@ def test_a_profile_waits_for_the_end_of_a_killed_one(monkeypatch: pytest.MonkeyP
         assert nimbus.killed == [], "its id is not that of the topology which it submitted"
 
 
+def test_a_profile_that_cannot_sign_is_refused_where_plans_have_to_be_signed(monkeypatch: pytest.MonkeyPatch) -> None:
+    conf = {"stormpilot.plan.key.file": "/etc/key", real.HOOKS_KEY: [real.HOOK]}
+    monkeypatch.setattr(Nimbus, "conf", lambda _: conf)
+    monkeypatch.setattr(real.Bench, "_choose", lambda *_: None)
+    specimen = Specimen("micro_tasks.pi:Pi", project=PROJECT, environment="local")
+    with serving(FakeNimbus()) as nimbus:
+        given = (specimen, RateGrid(10.0, 0.1, True, 100.0), Times(), Address("127.0.0.1", nimbus.port))
+        with pytest.raises(RefusedError, match="Nimbus takes signed plans only"):
+            real.Bench(*given, MemoryZooKeeper(lambda: 0), Paths()).check()
+        real.Bench(*given, MemoryZooKeeper(lambda: 0), Paths(), key=b"a key of many bytes").check()
+
+
 @pytest.mark.parametrize(
     ("options", "text"),
     [

@@ -28,6 +28,7 @@ from stormpilot.messages.core import (
 )
 from stormpilot.messages.load import LoadReport, TaskLoad
 from stormpilot.messages.settings import AuditRecord, DrainSetting, ExcludeSetting, PinSetting
+from stormpilot.messages.signing import signature
 from stormpilot.nimbus import RunningTopology
 from stormpilot.operate.resizing import Resizing, resizing
 from stormpilot.sizing.allocation import allocate
@@ -84,6 +85,7 @@ class World:
         self.rebalanced: list[tuple[int, int | None, dict[str, int] | None]] = []
         self.status: dict[str, str | None] = {}
         """By topology id; None: Nimbus has it no more. All others are active."""
+        self.nimbus_conf: dict[str, str] = {}
 
     def put(self, path: str, message: Message) -> None:
         self.zookeeper.put(path, encode(message))
@@ -92,15 +94,24 @@ class World:
         allocation = allocate(PROBLEM, rate_tps, "mba")
         return resizing(self.zookeeper, PATHS, self, PROBLEM, allocation, "t", "sam")  # type: ignore[arg-type]
 
-    def carry_out(self, change: Resizing) -> str | None:
-        return change.carry_out(self, wait_s=3, timeout_s=5, by="ann", tell=lambda _: None)  # type: ignore[arg-type]
+    def carry_out(self, change: Resizing, key: bytes | None = None) -> str | None:
+        return change.carry_out(self, wait_s=3, timeout_s=5, by="ann", tell=lambda _: None, key=key)  # type: ignore[arg-type]
+
+    def plan(self) -> PlanMessage:
+        """The plan that is in force."""
+        (node,) = self.zookeeper.read([PATHS.plan(self.id)])
+        assert node is not None
+        return decode(node.data, PlanMessage, "plan")
 
     # --- what is used of Nimbus ---------------------------------------------------------------------------------------
 
     def topologies(self) -> list[RunningTopology]:
         (ids,) = self.zookeeper.children([PATHS.topology()])
-        status = {i: "ACTIVE" for i in ids} | self.status
+        status = dict.fromkeys(ids, "ACTIVE") | self.status
         return [RunningTopology(i, i.split("-")[0], s, 1, 1, 1, 1) for i, s in status.items() if s is not None]
+
+    def conf(self) -> dict[str, str]:
+        return self.nimbus_conf
 
     def rebalance(self, name: str, wait_s: int, workers: int, executors: dict[str, int] | None) -> None:
         self.rebalanced.append((wait_s, workers, executors))
@@ -138,10 +149,8 @@ def test_threads_by_a_rebalance_then_the_placement_as_plan() -> None:
     assert world.rebalanced == []
     plan_id = world.carry_out(change)
     assert world.rebalanced == [(3, 3, {"pi": 5})]
-    (node,) = world.zookeeper.read([PATHS.plan(world.id)])
-    assert node is not None
-    plan = decode(node.data, PlanMessage, "plan")
-    assert (plan.plan_id, plan.planner) == (plan_id, "sam")
+    plan = world.plan()
+    assert (plan.plan_id, plan.planner, plan.signature) == (plan_id, "sam", "")
     (names,) = world.zookeeper.children([PATHS.audit()])
     (node,) = world.zookeeper.read([f"{PATHS.audit()}/{names[-1]}"])
     assert node is not None
@@ -151,6 +160,17 @@ def test_threads_by_a_rebalance_then_the_placement_as_plan() -> None:
     assert held == [(1, 1), (2, 2), (3, 3), (4, 4), (5, 5), (6, 7), (8, 8)]
     pi = sorted(sum(1 for start, _ in w.executors if 2 <= start <= 7) for w in plan.workers)
     assert pi == [1, 2, 2]
+
+
+def test_where_nimbus_takes_signed_plans_only_the_placement_is_signed_or_nothing_is_changed() -> None:
+    world, key = World(), b"a key of many bytes"
+    world.nimbus_conf = {"stormpilot.plan.key.file": "/etc/stormpilot-plan.key"}
+    change = world.size(250.0)
+    with pytest.raises(RefusedError, match=r"takes signed plans only .*: give --config with a controller\.yaml"):
+        world.carry_out(change)
+    assert world.rebalanced == []
+    world.carry_out(change, key)
+    assert world.plan().signature == signature(world.plan(), key)
 
 
 def test_no_rebalance_where_threads_and_workers_are_as_wanted() -> None:
