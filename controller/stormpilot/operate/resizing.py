@@ -14,7 +14,8 @@ import msgspec
 from stormpilot.config import LoadSection
 from stormpilot.decide.reasons import Reason
 from stormpilot.errors import RefusedError
-from stormpilot.messages.core import TopologySnapshot, Worker
+from stormpilot.messages.core import ClusterSnapshot, TopologySnapshot, Worker
+from stormpilot.messages.load import TaskLoad
 from stormpilot.messages.settings import ALL, setting_key
 from stormpilot.model.constraints import constrained, misplaced
 from stormpilot.model.values import (
@@ -30,6 +31,7 @@ from stormpilot.model.values import (
 )
 from stormpilot.nimbus import Nimbus
 from stormpilot.observe.build import build
+from stormpilot.observe.capacity import HostCapacity, measured, remembered
 from stormpilot.observe.reader import Reader, StoreSnapshot
 from stormpilot.observe.settings import Settings
 from stormpilot.operate.placing import await_snapshot, put_in_force, refuse_unsigned
@@ -208,14 +210,18 @@ def resizing(
     tasks: defaultdict[str, list[int]] = defaultdict(list)
     for e in sorted(running.executors, key=lambda e: e.start):
         tasks[e.component] += range(e.start, e.end + 1)
-    model = build(seen.cluster, seen.topologies, {}, LoadSection(), 1.0, 0).model
+    loads: defaultdict[str, list[TaskLoad]] = defaultdict(list)
+    for report in reader.read_loads(sorted(seen.topologies))[0]:
+        loads[report.topology_id] += report.tasks
+    hosts = _hosts(seen, seen.cluster, loads)
+    model = build(seen.cluster, seen.topologies, {}, LoadSection(), 1.0, 0, hosts=hosts).model
     own = next(t for t in model.topologies if t.id == running.id)
     model = msgspec.structs.replace(model, topologies=[own])
     limits = Limits(own, [x for x in model.exclusions if x.topology in (None, own.id)], seen.settings)
     listed = {c.id for c in running.components}  # nobody knows what another one is
     auxiliary = [c.id for c in own.components if c.auxiliary and c.id in listed]
     threads = threads_by_tasks({c: len(t) for c, t in tasks.items()}, allocation, auxiliary)
-    mhz = {t.host: t.mhz for r in reader.read_loads([running.id])[0] for t in r.tasks if t.mhz}
+    mhz = {t.host: t.mhz for t in loads[running.id] if t.mhz}
     free, without_slots = _free(model, limits.barred(model), seen, running, mhz)
     made = Resizing(
         zookeeper,
@@ -250,6 +256,14 @@ def resizing(
             "model holds for as many processes as threads"
         )
     return made
+
+
+def _hosts(
+    seen: StoreSnapshot, cluster: ClusterSnapshot, loads: Mapping[str, list[TaskLoad]]
+) -> dict[str, HostCapacity]:
+    """Measured capacity of hosts, by what runs there now; of others what the last controller knew."""
+    before = {} if seen.controller is None else remembered(seen.controller.capacities, cluster.supervisors)
+    return before | measured(seen.topologies, loads, cluster.supervisors)
 
 
 def _free(

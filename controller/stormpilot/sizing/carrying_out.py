@@ -75,6 +75,8 @@ def ranges(tasks: Mapping[str, Sequence[int]], threads: Mapping[str, int]) -> di
 def like_the_measured_slot(problem: Problem, supervisors: Sequence[Supervisor]) -> list[Supervisor]:
     """The supervisors, those of which a slot is a little smaller than the measured one taken as like it.
 
+    So is memory that nobody knows (0).
+
     Raises
     ------
     RefusedError
@@ -87,7 +89,7 @@ def like_the_measured_slot(problem: Problem, supervisors: Sequence[Supervisor]) 
             ("CPU", s.cpu_mhz / slots, problem.slot.cpu_mhz, "MHz"),
             ("memory", s.memory_mb / slots, problem.slot.memory_mb, "MB"),
         ):
-            if has < needs * (1 - ALIKE):
+            if has < needs * (1 - ALIKE) and not (what == "memory" and has == 0):
                 raise RefusedError(
                     f"a slot of {s.id} has {has:,.0f} {unit} {what}, and models were measured on one of "
                     f"{needs:,.0f} {unit}: profile on such a slot"

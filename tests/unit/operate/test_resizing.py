@@ -55,13 +55,20 @@ def running(threads: Mapping[str, int], workers: int = 2) -> TopologySnapshot:
 class World:
     """ZooKeeper with a cluster and a topology, and a Nimbus that rebalances at once and applies what is published."""
 
-    def __init__(self, *, slots: int = 1, nodes: str = "abcd", reports: bool = True, part: float = 1.0) -> None:
+    def __init__(
+        self,
+        *,
+        slots: int = 1,
+        nodes: str = "abcd",
+        reports: bool = True,
+        part: float = 1.0,
+        declared: Mapping[str, float] | None = None,
+        host: Mapping[str, float] | None = None,
+    ) -> None:
         self.zookeeper = MemoryZooKeeper(lambda: T0_MS)
         ports = list(range(6700, 6700 + slots))
-        memory_mb = SLOT.memory_mb * slots
-        self.put(
-            PATHS.cluster, cluster(*nodes, ports=ports, cpu_pcore_percent=100.0 * slots * part, memory_mb=memory_mb)
-        )
+        has = declared or {"cpu_pcore_percent": 100.0 * slots * part, "memory_mb": SLOT.memory_mb * slots}
+        self.put(PATHS.cluster, cluster(*nodes, ports=ports, **has))
         self.snapshot = running({"source": 1, "pi": 2, "__acker": 1})
         self.id = self.snapshot.id
         self.put(PATHS.topology(self.id), self.snapshot)
@@ -77,6 +84,7 @@ class World:
                     seq=1,
                     at_ms=T0_MS,
                     cpu_s=1.0,
+                    **(host or {}),
                 )
                 for t in (2, 5)
             ]
@@ -233,6 +241,21 @@ def test_fewer_threads_than_tasks_is_noted() -> None:
 def test_what_cannot_be_done_is_refused(world: World, rate_tps: float, text: str) -> None:
     with pytest.raises(RefusedError, match=re.escape(text)):
         world.size(rate_tps)
+
+
+STORMS_DEFAULTS = {"cpu_pcore_percent": 400.0, "memory_mb": 4096.0}
+
+
+def test_storm_s_defaults_say_nothing_of_a_node_what_its_tasks_report_counts() -> None:
+    """Of the other nodes nobody knows the memory."""
+    fits = World(declared=STORMS_DEFAULTS, host={"host_cores": 1.0, "host_memory_mb": SLOT.memory_mb})
+    assert len(fits.size(250.0).workers) == 3
+    small = World(declared=STORMS_DEFAULTS, host={"host_cores": 1.0, "host_memory_mb": SLOT.memory_mb / 2})
+    with pytest.raises(RefusedError, match=f"a slot of a has {SLOT.memory_mb / 2:,.0f} MB memory"):
+        small.size(250.0)
+    slow = World(declared=STORMS_DEFAULTS, host={"host_cores": 0.5, "host_memory_mb": SLOT.memory_mb})
+    with pytest.raises(RefusedError, match=f"a slot of a has {SLOT.cpu_mhz / 2:,.0f} MHz CPU"):
+        slow.size(250.0)
 
 
 def placed_on(change: Resizing, component: str) -> set[str]:
