@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import msgspec
@@ -20,6 +20,7 @@ import msgspec
 from stormpilot.config import LoadSection
 from stormpilot.messages.controller_state import CapacityPart
 from stormpilot.messages.core import ClusterSnapshot, ComponentPart, ExecutorPart, SupervisorPart, TopologySnapshot
+from stormpilot.messages.load import TaskLoad
 from stormpilot.messages.routes import Routes
 from stormpilot.model.bounds import MOST_INT
 from stormpilot.model.closed_loop import Sources
@@ -109,7 +110,9 @@ def build(
     """
     live = [s for s in cluster.supervisors if not s.blacklisted]
     capacity = capacities(cluster, hosts or {}, load.capacity)
-    mhz = _node_mhz(live, topologies, rates)
+    known_mhz = told_mhz(live, topologies, {t: own.items() for t, own in rates.items()})
+    other_mhz = statistics.median(known_mhz.values()) if known_mhz else DEFAULT_MHZ
+    mhz = {s.id: known_mhz.get(s.id, other_mhz) for s in live}
     ids = {s.id: s.host for s in live}
     median_mhz = statistics.median(mhz.values()) if mhz else DEFAULT_MHZ
     ignored: Counter[str] = Counter()
@@ -180,25 +183,32 @@ def _supervisor(s: SupervisorPart, has: CapacityPart, mhz: float, cpu_limit_rati
     )
 
 
-def _node_mhz(
-    live: list[SupervisorPart], topologies: Mapping[str, TopologySnapshot], rates: Mapping[str, Rates]
+def told_mhz(
+    live: list[SupervisorPart],
+    topologies: Mapping[str, TopologySnapshot],
+    told: Mapping[str, Iterable[tuple[int, TaskRates | TaskLoad]]],
 ) -> dict[str, float]:
-    """MHz of one core by supervisor: declared, else reported from its host, else the median of the others, else 1000.
+    """MHz of one core by supervisor, where that is known: declared, else reported from its host.
 
     Where a task runs is Nimbus's word, not its own. Each topology has one voice for a host, however many tasks it has.
+
+    Parameters
+    ----------
+    told
+        By topology id: tasks, and what they tell.
     """
     host_of = {s.id: s.host for s in live}
     voices: defaultdict[str, list[float]] = defaultdict(list)
-    for topology_id, tasks in rates.items():
+    for topology_id, tasks in told.items():
         snapshot = topologies.get(topology_id)
         place = {} if snapshot is None else {t: e.supervisor for e in snapshot.executors for t in _tasks(e)}
-        told: defaultdict[str, list[float]] = defaultdict(list)
-        for task, r in tasks.items():
+        reported: defaultdict[str, list[float]] = defaultdict(list)
+        for task, r in tasks:
             host = host_of.get(place.get(task) or "")
             if host is not None and r.mhz is not None:
-                told[host].append(r.mhz)
-        for host, reported in told.items():
-            voices[host].append(statistics.median(reported))
+                reported[host].append(r.mhz)
+        for host, own in reported.items():
+            voices[host].append(statistics.median(own))
     known: dict[str, float] = {}
     for s in live:
         declared = _number(s.meta.get(MHZ_META))
@@ -206,8 +216,7 @@ def _node_mhz(
             known[s.id] = declared
         elif s.host in voices:
             known[s.id] = statistics.median(voices[s.host])
-    other = statistics.median(known.values()) if known else DEFAULT_MHZ
-    return {s.id: known.get(s.id, other) for s in live}
+    return known
 
 
 def _number(text: str | None) -> float | None:

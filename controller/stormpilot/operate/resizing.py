@@ -30,7 +30,7 @@ from stormpilot.model.values import (
     Topology,
 )
 from stormpilot.nimbus import Nimbus
-from stormpilot.observe.build import build
+from stormpilot.observe.build import MHZ_META, build, told_mhz
 from stormpilot.observe.capacity import HostCapacity, measured, remembered
 from stormpilot.observe.reader import Reader, StoreSnapshot
 from stormpilot.observe.settings import Settings
@@ -221,8 +221,7 @@ def resizing(
     listed = {c.id for c in running.components}  # nobody knows what another one is
     auxiliary = [c.id for c in own.components if c.auxiliary and c.id in listed]
     threads = threads_by_tasks({c: len(t) for c, t in tasks.items()}, allocation, auxiliary)
-    mhz = {t.host: t.mhz for t in loads[running.id] if t.mhz}
-    free, without_slots = _free(model, limits.barred(model), seen, running, mhz)
+    free, without_slots = _free(model, limits.barred(model), seen, running, _mhz(seen, seen.cluster, loads))
     made = Resizing(
         zookeeper,
         paths,
@@ -266,6 +265,18 @@ def _hosts(
     return before | measured(seen.topologies, loads, cluster.supervisors)
 
 
+def _mhz(seen: StoreSnapshot, cluster: ClusterSnapshot, loads: Mapping[str, list[TaskLoad]]) -> dict[str, float]:
+    """MHz of one core by supervisor, of unknown ones that of the fastest; `RefusedError` where none is known."""
+    live = [s for s in cluster.supervisors if not s.blacklisted]
+    known = told_mhz(live, seen.topologies, {i: [(t.task, t) for t in own] for i, own in loads.items()})
+    if not known:
+        raise RefusedError(
+            f"no topology reports load and no supervisor declares {MHZ_META}, so that nobody knows how fast a core "
+            "is: submit the topology with `stormpilot submit`, or turn the hook on (docs/guide/hook.md)"
+        )
+    return {s.id: known.get(s.id, max(known.values())) for s in live}
+
+
 def _free(
     model: Model, barred: Collection[str], seen: StoreSnapshot, running: TopologySnapshot, mhz: Mapping[str, float]
 ) -> tuple[list[Supervisor], list[Supervisor]]:
@@ -277,20 +288,19 @@ def _free(
     taken = {
         (e.supervisor, e.port) for i, t in seen.topologies.items() if i != running.id for e in t.executors if e.port
     }
-    if not mhz:
-        raise RefusedError(
-            f"{running.name} reports no load, so that nobody knows how fast a core is: submit it with `stormpilot "
-            "submit`, or turn the hook on (docs/guide/hook.md)"
-        )
     found, without = [], []
     for s in model.supervisors:
         slots = [p for p in s.slots if (s.id, p) not in taken and s.id not in barred]
         if slots:
             part = len(slots) / len(s.slots)
-            core = mhz.get(s.host, max(mhz.values()))
             found.append(
                 msgspec.structs.replace(
-                    s, slots=slots, cores=s.cores * part, memory_mb=s.memory_mb * part, mhz=core, cpu_limit_mhz=None
+                    s,
+                    slots=slots,
+                    cores=s.cores * part,
+                    memory_mb=s.memory_mb * part,
+                    mhz=mhz[s.id],
+                    cpu_limit_mhz=None,
                 )
             )
         else:

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from doubles.memory_zookeeper import MemoryZooKeeper
-from doubles.snapshots import T0_MS, cluster, topology
+from doubles.snapshots import T0_MS, cluster, task_load, topology
 from sizing_problems import model, problem
 from stormpilot.errors import RefusedError
 from stormpilot.messages.core import (
@@ -235,7 +235,7 @@ def test_fewer_threads_than_tasks_is_noted() -> None:
         (World(), 1000.0, "pi has 6 tasks and needs 19 threads: Storm never adds tasks"),
         (World(nodes="ab"), 250.0, "t: no place for this size (slots): 3 slots are needed, 2 free"),
         (World(part=0.5), 250.0, "and models were measured on one of"),
-        (World(reports=False), 250.0, "t reports no load, so that nobody knows how fast a core is"),
+        (World(reports=False), 250.0, "so that nobody knows how fast a core is: submit the topology with"),
     ],
 )
 def test_what_cannot_be_done_is_refused(world: World, rate_tps: float, text: str) -> None:
@@ -256,6 +256,28 @@ def test_storm_s_defaults_say_nothing_of_a_node_what_its_tasks_report_counts() -
     slow = World(declared=STORMS_DEFAULTS, host={"host_cores": 0.5, "host_memory_mb": SLOT.memory_mb})
     with pytest.raises(RefusedError, match=f"a slot of a has {SLOT.cpu_mhz / 2:,.0f} MHz CPU"):
         slow.size(250.0)
+
+
+def test_a_slow_node_that_the_topology_does_not_run_on_is_not_taken_for_a_fast_one() -> None:
+    """Its supervisor declares how fast it is, or another topology tells."""
+    half = SLOT.cpu_mhz / 2
+    world = World()
+    (node,) = world.zookeeper.read([PATHS.cluster])
+    assert node is not None
+    seen = decode(node.data, ClusterSnapshot, "cluster")
+    slow = [msgspec.structs.replace(s, meta={"cpu.mhz": str(half)} if s.id == "d" else {}) for s in seen.supervisors]
+    world.put(PATHS.cluster, msgspec.structs.replace(seen, supervisors=slow))
+    with pytest.raises(RefusedError, match=f"a slot of d has {half:,.0f} MHz CPU"):
+        world.size(250.0)
+    world = World(slots=2)
+    other = topology({1: ("c", 6700)}, name="other")
+    world.put(PATHS.topology(other.id), other)
+    told = LoadReport(
+        topology_id=other.id, reporter="c", seq=1, written_at_ms=T0_MS, tasks=[task_load(1, 1.0, mhz=half)]
+    )
+    world.put(PATHS.load(other.id, "c"), told)
+    with pytest.raises(RefusedError, match=f"a slot of c has {half:,.0f} MHz CPU"):
+        world.size(250.0)
 
 
 def placed_on(change: Resizing, component: str) -> set[str]:
