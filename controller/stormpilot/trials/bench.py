@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from stormpilot.errors import RefusedError, UnreachableError
+from stormpilot.messages.core import ClusterSnapshot
 from stormpilot.messages.load import LoadReport
 from stormpilot.nimbus import PAYLOAD_KEY, Address, Nimbus, RunningTopology, with_own_login
 from stormpilot.observe.reader import Reader, StoreSnapshot
@@ -73,6 +74,7 @@ class Bench:
         self._on, self._source_on, self._runner, self._options, self._by = on, source_on, runner, options, by
         self._key, self._tell = key, tell
         self._slot: SlotSize | None = None
+        self._cluster: ClusterSnapshot | None = None
         self._nodes: Nodes | None = None
         self._feeder: Feeder | None = None
         self._submitted = False
@@ -181,7 +183,7 @@ class Bench:
             return len(snapshot.executors) >= wanted and any(e.component == COMPONENT for e in snapshot.executors)
 
         seen = await_snapshot(self._zookeeper, self._paths, topology_id, reported, START_S)
-        self._nodes = self._choose(seen)
+        self._cluster, self._nodes = seen.cluster, self._choose(seen)
         put_in_force(
             self._zookeeper,
             self._paths,
@@ -214,7 +216,8 @@ class Bench:
                     f"is on {self._where()}"
                 )
             time.sleep(POLL_S)
-        self._slot = slot_size(self._both().component, report)
+        assert self._cluster is not None  # it has the nodes
+        self._slot = slot_size(self._cluster, self._both().component, report)
         self._tell(f"{_threads(self._threads)}: kept busy until no more comes through than before")
         self._busy_tps = feeder.busy(self.times.settle_s, LEAST_WAITING + WAITING * self._threads)
         if not feeder.emptied():

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 import msgspec
 
 from stormpilot.errors import StormpilotError
-from stormpilot.messages.core import SupervisorPart, decode
+from stormpilot.messages.core import ClusterSnapshot, SupervisorPart, decode
 from stormpilot.messages.load import LoadReport
+from stormpilot.observe.build import DEFAULT_MHZ, told_mhz
+from stormpilot.observe.capacity import HostCapacity, capacities
 from stormpilot.zookeeper.client import ZooKeeper
 from stormpilot.zookeeper.paths import Paths
 
@@ -30,15 +32,21 @@ class Use:
     heap_mb: float | None
 
 
-def slot_size(node: SupervisorPart, report: LoadReport) -> SlotSize:
-    """The node's declared CPU and memory shared out over its slots, or what its host has where none is declared."""
+def slot_size(cluster: ClusterSnapshot, node: SupervisorPart, report: LoadReport) -> SlotSize:
+    """The node's declared CPU and memory shared out over its slots, or what its host has where none is declared.
+
+    As whoever plans takes them: Storm's defaults are nobody's statement (`observe.capacity`).
+    """
     first = report.tasks[0]
     slots = len(node.ports)
-    cores = node.cpu_pcore_percent / 100 if node.cpu_pcore_percent > 0 else first.host_cores or 1.0
-    memory_mb = node.memory_mb if node.memory_mb > 0 else first.host_memory_mb or 0.0
-    if memory_mb <= 0:
-        raise StormpilotError(f"{node.id}: its memory is neither declared nor known: set supervisor.memory.capacity.mb")
-    return SlotSize(cores=cores / slots, mhz=first.mhz or 1000.0, memory_mb=memory_mb / slots)
+    has = capacities(cluster, {node.host: HostCapacity(first.host_cores, first.host_memory_mb)}, "auto")[node.id]
+    if has.memory_mb <= 0:
+        raise StormpilotError(
+            f"{node.id}: its memory is neither declared nor known: set supervisor.memory.capacity.mb (Storm's default, "
+            "4096, does not count)"
+        )
+    mhz = told_mhz([node], {}, {}).get(node.id) or first.mhz or DEFAULT_MHZ
+    return SlotSize(cores=has.cores / slots, mhz=mhz, memory_mb=has.memory_mb / slots)
 
 
 def jvm_reports(zookeeper: ZooKeeper, paths: Paths, topology_id: str) -> list[LoadReport]:

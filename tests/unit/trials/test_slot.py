@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from doubles.memory_zookeeper import MemoryZooKeeper
-from doubles.snapshots import supervisor
+from doubles.snapshots import cluster, supervisor
 from stormpilot.errors import StormpilotError
 from stormpilot.messages.core import encode
 from stormpilot.messages.load import JvmPart, LoadReport, TaskLoad
@@ -62,16 +62,26 @@ def test_a_worker_that_restarted_or_tells_no_cpu_is_not_measured() -> None:
 
 
 def test_a_slot_is_an_equal_part_of_its_node() -> None:
-    size = slot_size(supervisor("a"), report(0, task(1)))
+    size = slot_size(cluster("a", "b"), supervisor("a"), report(0, task(1)))
     assert (size.cores, size.mhz, size.memory_mb) == (0.5, 2500.0, 2048.0)
 
 
 def test_what_a_node_does_not_declare_is_that_of_its_host() -> None:
-    bare = supervisor("a", cpu_pcore_percent=0.0, memory_mb=0.0, ports=[1, 2])
-    size = slot_size(bare, report(0, task(1, host_cores=3.0, host_memory_mb=1000.0)))
-    assert (size.cores, size.memory_mb) == (1.5, 500.0)
-    with pytest.raises(StormpilotError, match="a: its memory is neither declared nor known"):
-        slot_size(bare, report(0, task(1)))
+    """Nor do Storm's defaults: 400 points and 4,096 MB, whatever the host has."""
+    for cpu_pcore_percent, memory_mb in ((0.0, 0.0), (400.0, 4096.0)):
+        declared = {"cpu_pcore_percent": cpu_pcore_percent, "memory_mb": memory_mb, "ports": [1, 2]}
+        seen, bare = cluster("a", "b", **declared), supervisor("a", **declared)
+        size = slot_size(seen, bare, report(0, task(1, host_cores=3.0, host_memory_mb=1000.0)))
+        assert (size.cores, size.memory_mb) == (1.5, 500.0)
+        with pytest.raises(StormpilotError, match="a: its memory is neither declared nor known"):
+            slot_size(seen, bare, report(0, task(1)))
+
+
+def test_supervisors_of_one_host_share_what_it_has_and_a_declared_mhz_wins() -> None:
+    bare = {"cpu_pcore_percent": 400.0, "memory_mb": 4096.0, "ports": [1], "meta": {"cpu.mhz": "2000"}}
+    seen, own = cluster("a", "b", host="one", **bare), supervisor("a", host="one", **bare)
+    size = slot_size(seen, own, report(0, task(1, host_cores=4.0, host_memory_mb=1000.0)))
+    assert (size.cores, size.mhz, size.memory_mb) == (2.0, 2000.0, 500.0)
 
 
 def test_the_newest_report_of_the_worker_that_has_the_component_alone() -> None:
