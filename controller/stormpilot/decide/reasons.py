@@ -330,7 +330,7 @@ class Reason(enum.StrEnum):
     SCALE_DOWN = Row(
         "SCALE_DOWN",
         "size",
-        "the sources send less than `sizing.down_ratio` of that, and fewer slots suffice",
+        "the sources send less than `sizing.down_ratio` of that, nothing holds them, and fewer slots suffice",
     )
 
     @property

@@ -24,7 +24,8 @@ class Bounds:
     """Bounds of a size: another one is proposed above `up_ratio` of what is supported, or below `down_ratio`.
 
     It leaves `headroom_ratio` of the rate. Sources that are held back need more only where what comes is above
-    `held_ratio` of what is supported: else it is not the threads that hold them.
+    `held_ratio` (at most `up_ratio`) of what is supported: else it is not the threads that hold them. They never need
+    less: nobody knows what would come.
     """
 
     up_ratio: float = 0.9
@@ -114,12 +115,13 @@ def advise(problem: Problem, model: Model, topology: Topology, *, held: bool, bo
     supported_tps = supported(problem, running, model)
     if supported_tps is None:
         return None
-    need_tps = max(rate_tps, supported_tps) if held and rate_tps > bounds.held_ratio * supported_tps else rate_tps
+    up_ratio = min(bounds.held_ratio, bounds.up_ratio) if held else bounds.up_ratio
+    need_tps = max(rate_tps, supported_tps) if held and rate_tps > up_ratio * supported_tps else rate_tps
     target_tps = float(f"{need_tps * (1 + bounds.headroom_ratio):.3g}")
     size = allocate(problem, target_tps, "mba")
-    if rate_tps > (bounds.held_ratio if held else bounds.up_ratio) * supported_tps:
+    if rate_tps > up_ratio * supported_tps:
         return _advice("up", problem, topology, size, now, len(running), rate_tps, supported_tps, held)
-    if rate_tps < bounds.down_ratio * supported_tps and size.slots < len(running):
+    if not held and rate_tps < bounds.down_ratio * supported_tps and size.slots < len(running):
         return _advice("down", problem, topology, size, now, len(running), rate_tps, supported_tps, held)
     return None
 

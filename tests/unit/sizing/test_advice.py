@@ -82,6 +82,20 @@ def test_sources_that_something_else_holds_far_below_what_is_supported_ask_for_n
     assert advised(4, 180.0, held=True) is None
 
 
+def test_sources_that_something_else_holds_keep_their_threads() -> None:
+    """A service is down: few tuples come through, and all that waits comes when it is back."""
+    assert advised(6, 100.0) is not None
+    assert advised(6, 100.0, held=True) is None
+
+
+def test_sources_that_are_held_need_more_no_later_than_those_that_are_not() -> None:
+    bounds = Bounds(up_ratio=0.65, headroom_ratio=0.6)
+    for held in (False, True):
+        advice = advised(4, 210.0, held=held, bounds=bounds)
+        assert advice is not None
+        assert advice.change == "up"
+
+
 def test_more_threads_than_tasks_need_a_new_submission() -> None:
     advice = advised(4, 280.0, tasks_each=1)
     assert advice is not None
