@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from stormpilot.errors import UsageError
 from stormpilot.model.values import Edge, Model, Topology
 from stormpilot.sizing.allocation import Allocation, allocate
 from stormpilot.sizing.prediction import Threads, cores_of, predict
@@ -84,6 +85,15 @@ def source_rate_tps(problem: Problem, topology: Topology, traffic: list[Edge]) -
     return max(rates, default=None)
 
 
+def check_components(problem: Problem, topology: Topology) -> None:
+    """`UsageError` where file and topology have other components: its size cannot be told, nor carried out."""
+    sized, there = {c.id for c in problem.components}, {c.id for c in topology.components}
+    if missing := sorted(sized - there):
+        raise UsageError(f"the running topology has no component {', '.join(missing)}, which its file has")
+    if unknown := sorted(c.id for c in topology.components if not c.auxiliary and c.id not in sized):
+        raise UsageError(f"the file has no component {', '.join(unknown)}, which the running topology has")
+
+
 def threads_in_slots(problem: Problem, topology: Topology) -> dict[tuple[str, int], Counter[str]]:
     """Sized threads of the running topology by slot."""
     sized = {c.id for c in problem.components}
@@ -104,7 +114,13 @@ def advise(problem: Problem, model: Model, topology: Topology, *, held: bool, bo
         With the topology's traffic and its nodes; `topology` is its entry.
     held
         Whether its sources would send more: then more than is supported is needed, and nobody knows how much.
+
+    Raises
+    ------
+    UsageError
+        File and topology have other components.
     """
+    check_components(problem, topology)
     running = threads_in_slots(problem, topology)
     now = Counter[str]()
     for held_there in running.values():

@@ -21,6 +21,8 @@ shuffle: even
 components:
   - {id: source, static: {threads: 1, cpu_share: 0, memory_share: 0}}
   - {id: parse, model: parse, inputs: [{component: source}]}
+  - {id: sink, static: {threads: 1, cpu_share: 0, memory_share: 0}, inputs: [{component: parse}]}
+  - {id: collector, static: {threads: 1, cpu_share: 0, memory_share: 0}, inputs: [{component: sink, selectivity: 0}]}
 models:
   - name: parse
     points: [{threads: 1, rate_tps: 80, cpu_share: 0.8, memory_share: 0.1}]
@@ -97,6 +99,12 @@ def test_file_that_cannot_be_used_is_told_and_disturbs_nothing(tmp_path: Path) -
     w.tell(100)
     assert size(w, t).startswith("not known: ")
     assert "rate_tps" in size(w, t)
+
+
+def test_topology_that_changed_since_its_file_was_written_is_told(tmp_path: Path) -> None:
+    w, t = world(tmp_path, FILE.replace("id: sink", "id: db").replace("component: sink", "component: db"))
+    w.tell(100)
+    assert size(w, t) == "not known: the running topology has no component db, which its file has"
 
 
 def test_size_that_cannot_be_computed_is_told_and_disturbs_nothing(tmp_path: Path) -> None:

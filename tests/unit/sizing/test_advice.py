@@ -9,7 +9,8 @@ import pytest
 
 from builders import supervisor, topology, traffic
 from sizing_problems import model, problem
-from stormpilot.model.values import Assigned, Model, Topology
+from stormpilot.errors import UsageError
+from stormpilot.model.values import Assigned, Component, Model, Topology
 from stormpilot.sizing.advice import Advice, Bounds, advise, source_rate_tps
 
 PI = model("pi", (1, 100.0, 0.8, 0.2), (2, 150.0, 0.9, 0.2))
@@ -132,7 +133,17 @@ def test_rate_of_a_source_with_two_receivers_counts_once() -> None:
     assert source_rate_tps(both, t, traffic("t", {(1, 2): 70.0, (1, 3): 70.0})) == 70.0
 
 
-def test_topology_that_lacks_a_component_is_not_judged() -> None:
+def test_topology_with_other_components_than_its_file_is_not_judged_and_told() -> None:
     model_, t = running(2, 140.0)
-    other = problem([model("other", (1, 1.0, 0.5, 0.1))], [("source", "other", 1.0)])
-    assert advise(other, model_, t, held=False, bounds=Bounds()) is None
+    other = problem([PI, model("other", (1, 1.0, 0.5, 0.1))], [("source", "pi", 1.0), ("pi", "other", 1.0)])
+    with pytest.raises(UsageError, match="the running topology has no component other, which its file has"):
+        advise(other, model_, t, held=False, bounds=Bounds())
+    grown = msgspec.structs.replace(t, components=[*t.components, Component(id="db"), Component(id="a", kind="system")])
+    with pytest.raises(UsageError, match="the file has no component db, which the running topology has"):
+        advise(PROBLEM, model_, grown, held=False, bounds=Bounds())
+
+
+def test_topology_that_runs_in_part_is_not_judged() -> None:
+    model_, t = running(2, 140.0)
+    lost = msgspec.structs.replace(t, assignment=t.assignment[:1])
+    assert advise(PROBLEM, model_, lost, held=False, bounds=Bounds()) is None
