@@ -11,13 +11,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from stormpilot.errors import UsageError
+from stormpilot.errors import RefusedError, UsageError
 from stormpilot.model.values import Edge, Model, Topology
 from stormpilot.sizing.allocation import Allocation, allocate
+from stormpilot.sizing.placement import Placed, place
 from stormpilot.sizing.prediction import Threads, cores_of, predict
 from stormpilot.sizing.problem import Problem
 
 Change = Literal["up", "down"]
+PLANNER = "sam"
+"""By which slots are counted, as `apply-size` places a size unless it is told otherwise."""
 
 
 @dataclass(frozen=True)
@@ -136,10 +139,23 @@ def advise(problem: Problem, model: Model, topology: Topology, *, held: bool, bo
     target_tps = float(f"{need_tps * (1 + bounds.headroom_ratio):.3g}")
     size = allocate(problem, target_tps, "mba")
     if rate_tps > up_ratio * supported_tps:
-        return _advice("up", problem, topology, size, now, len(running), rate_tps, supported_tps, held)
-    if not held and rate_tps < bounds.down_ratio * supported_tps and size.slots < len(running):
-        return _advice("down", problem, topology, size, now, len(running), rate_tps, supported_tps, held)
-    return None
+        change: Change = "up"
+    elif not held and rate_tps < bounds.down_ratio * supported_tps and size.slots < len(running):
+        change = "down"
+    else:
+        return None
+    slots = len(running), slots_of(problem, size)
+    if change == "down" and slots[1] >= slots[0]:
+        return None
+    return _advice(change, problem, topology, size, now, slots, rate_tps, supported_tps, held)
+
+
+def slots_of(problem: Problem, size: Allocation) -> int:
+    """Slots until everything fits: bundles may need more than what CPU and memory add up to."""
+    answer = place(problem, size, PLANNER)
+    if not isinstance(answer, Placed):
+        raise RefusedError(f"a size for {size.rate_tps:g}/s fits in no number of slots: {answer.text}")
+    return answer.slots
 
 
 def supported(problem: Problem, running: Threads, model: Model) -> float | None:
@@ -155,7 +171,7 @@ def _advice(
     topology: Topology,
     size: Allocation,
     now: Mapping[str, int],
-    slots: int,
+    slots: tuple[int, int],
     rate_tps: float,
     supported_tps: float,
     held: bool,
@@ -169,7 +185,7 @@ def _advice(
         supported_tps=supported_tps,
         target_tps=size.rate_tps,
         threads={a.component: (now[a.component], a.threads) for a in size.allotments},
-        slots=(slots, size.slots),
+        slots=slots,
         held=held,
         more_tasks={a.component: a.threads for a in size.allotments if a.threads > tasks[a.component]},
     )

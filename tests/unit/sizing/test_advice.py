@@ -12,6 +12,8 @@ from sizing_problems import model, problem
 from stormpilot.errors import UsageError
 from stormpilot.model.values import Assigned, Component, Model, Topology
 from stormpilot.sizing.advice import Advice, Bounds, advise, source_rate_tps
+from stormpilot.sizing.allocation import allocate
+from stormpilot.sizing.placement import Placed, place
 
 PI = model("pi", (1, 100.0, 0.8, 0.2), (2, 150.0, 0.9, 0.2))
 PROBLEM = problem([PI], [("source", "pi", 1.0)])
@@ -57,11 +59,21 @@ def test_more_threads_and_slots_are_proposed_when_the_rate_nears_what_is_support
 def test_fewer_slots_are_proposed_when_the_rate_has_fallen_far() -> None:
     advice = advised(6, 100.0)  # of 450/s
     assert advice is not None
-    assert (advice.change, advice.target_tps, advice.slots) == ("down", 125.0, (3, 1))
+    assert (advice.change, advice.target_tps, advice.slots) == ("down", 125.0, (3, 2))
 
 
 def test_fewer_threads_without_a_slot_less_are_not_worth_a_restart() -> None:
     assert advised(2, 40.0) is None
+    assert advised(4, 100.0) is None  # needs add up to one slot: a bundle has it alone, and the source another one
+
+
+@pytest.mark.parametrize(("pi", "rate_tps"), [(4, 280.0), (6, 100.0), (8, 200.0)])
+def test_slots_are_those_that_a_size_will_have(pi: int, rate_tps: float) -> None:
+    advice = advised(pi, rate_tps)
+    assert advice is not None
+    placed = place(PROBLEM, allocate(PROBLEM, advice.target_tps, "mba"), "sam")
+    assert isinstance(placed, Placed)
+    assert advice.slots[1] == len(placed.plan.topologies[0].workers)
 
 
 @pytest.mark.parametrize("rate_tps", [280.0, 290.0, 330.0])
@@ -115,7 +127,7 @@ def test_day_of_changing_rates_takes_few_changes_and_is_supported_all_the_time()
             pi = advice.threads["pi"][1]
             slots.append(advice.slots)
     assert len(slots) <= 10
-    assert max(after for _, after in slots) == 4
+    assert max(after for _, after in slots) == 5  # four full bundles, and one for the source
     assert slots[-1][1] == 1
 
 
