@@ -72,6 +72,7 @@ def apply_size(
             {
                 "topology": change.topology_id,
                 "planId": plan_id,
+                "rebalanced": change.rebalanced,
                 "allocation": sized.method,
                 "placement": placement.value,
                 "rateTps": sized.rate_tps,
@@ -98,7 +99,12 @@ def _show(change: Resizing, plan_id: str | None, dry_run: bool) -> None:
         say(f"note: {text}")
     if dry_run:
         say("nothing was changed")
-    elif plan_id is None:
+    elif plan_id is None and change.rebalanced:
         say(f"rebalanced: {change.topology_id} has its threads, {change.controller} places them")
+    elif plan_id is None:
+        say(
+            f"nothing was changed: {change.topology_id} has these threads and workers already; where they run is up to "
+            f"{change.controller}"
+        )
     else:
         say(f"applied: {change.topology_id} runs by plan {plan_id}")

@@ -75,7 +75,8 @@ class Resizing:
 
     `before`: threads now; `wanted_workers`: the number of workers that is asked of Nimbus now; `tasks`: task numbers by
     component; `component_of`: by an executor's first task. `controller` leads, and places what is rebalanced; empty
-    where none does. `killed`: names of topologies that are killed and still have their slots.
+    where none does. `killed`: names of topologies that are killed and still have their slots. `rebalanced`: Storm was
+    told to change threads or workers.
     """
 
     zookeeper: ZooKeeper
@@ -97,6 +98,7 @@ class Resizing:
     workers: list[Worker] = field(default_factory=list)
     component_of: dict[int, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    rebalanced: bool = False
 
     def plan(self, executors: Ranges) -> None:
         """Place the executors; `RefusedError` where they fit nowhere.
@@ -145,6 +147,7 @@ class Resizing:
             tell(
                 f"rebalancing to {slots} workers, {', '.join(f'{c} {n}' for c, n in changed.items()) or 'same threads'}"
             )
+            self.rebalanced = True  # from here on it may be, however this ends
             nimbus.rebalance(self.name, wait_s=wait_s, workers=slots, executors=changed or None)
         tell("waiting until Nimbus has the new threads")
 

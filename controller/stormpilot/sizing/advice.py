@@ -53,14 +53,19 @@ class Advice:
 
     @property
     def text(self) -> str:
-        """The advice as a sentence; what cannot be done without a new submission is said."""
+        """The advice as a sentence; what cannot be done without a new submission, or by no size, is said."""
         changed = [f"{c} {now} to {then} threads" for c, (now, then) in self.threads.items() if now != then]
         slots = f"slots {self.slots[0]} to {self.slots[1]}" if self.slots[0] != self.slots[1] else ""
-        if not self.more_tasks:
-            first = f"stormpilot apply-size with --rate {self.target_tps:g} carries it out"
-        else:
+        if self.more_tasks:
             few = ", ".join(f"{c} of {n}" for c, n in self.more_tasks.items())
             first = f"submit it anew with topology.tasks for {few}: Storm never adds tasks"
+        elif changed or slots:
+            first = f"stormpilot apply-size with --rate {self.target_tps:g} carries it out"
+        else:
+            first = (
+                "threads and slots are enough for that rate, so that no size changes it: what limits is where they "
+                "are, or how shuffles split (stormpilot predict)"
+            )
         sent = "and more is held back" if self.held else f"{self.rate_tps / self.supported_tps:.0%} of that"
         return (
             f"its threads support {self.supported_tps:,.4g}/s of each source, {self.rate_tps:,.4g}/s come, {sent}: "

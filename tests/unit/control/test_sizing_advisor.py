@@ -59,7 +59,8 @@ def test_size_that_fits_is_not_spoken_of(tmp_path: Path) -> None:
 def test_other_places_are_proposed_where_shuffles_leave_the_far_thread_idle(tmp_path: Path) -> None:
     w, t = world(tmp_path, FILE.replace("shuffle: even\n", ""))
     w.tell(200)
-    assert "its threads support 80/s of each source, 100/s come, 125% of that: other places" in size(w, t)
+    assert "its threads support 80/s of each source, 100/s come, 125% of that: other places; threads and" in size(w, t)
+    assert "apply-size" not in size(w, t), "the controller places them: a size would change nothing"
 
 
 def test_growth_is_proposed_once_the_rate_has_been_there_long_enough(tmp_path: Path) -> None:

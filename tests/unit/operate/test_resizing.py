@@ -13,6 +13,7 @@ import pytest
 from doubles.memory_zookeeper import MemoryZooKeeper
 from doubles.snapshots import T0_MS, cluster, task_load, topology
 from sizing_problems import model, problem
+from stormpilot.cli.apply_size import _show
 from stormpilot.errors import RefusedError
 from stormpilot.messages.core import (
     ClusterSnapshot,
@@ -364,6 +365,19 @@ def test_a_leading_controller_places_what_was_rebalanced() -> None:
     assert world.rebalanced == [(3, 3, {"pi": 5})]
     assert world.zookeeper.read([PATHS.plan(world.id)]) == [None]
     assert any("a controller leads (ctl-1:77)" in n for n in change.notes)
+
+
+def test_a_size_that_a_controller_s_topology_has_changes_nothing_and_says_so(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    world = World()
+    world.zookeeper.put(f"{PATHS.leader}/contender-0000000001", b"ctl-1:77")
+    for rate_tps, said in ((105.0, "nothing was changed: t-1-"), (250.0, "rebalanced: t-1-")):
+        change = world.size(rate_tps)
+        assert world.carry_out(change) is None
+        _show(change, None, dry_run=False)
+        assert said in capsys.readouterr().out
+        assert change.rebalanced == bool(world.rebalanced)
 
 
 def test_slots_of_other_topologies_are_not_free() -> None:
