@@ -44,7 +44,7 @@ def apply_size(
 
     Where a controller leads, the placement is left to it.
 
-    Exit code 1: it cannot be carried out; the text says why, and nothing was changed.
+    Exit code 1: it cannot be carried out; the text says why, and whether Storm has rebalanced before.
     """
     from stormpilot.nimbus import Address, Nimbus
     from stormpilot.operate.resizing import resizing

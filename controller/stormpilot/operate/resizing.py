@@ -75,8 +75,8 @@ class Resizing:
 
     `before`: threads now; `wanted_workers`: the number of workers that is asked of Nimbus now; `tasks`: task numbers by
     component; `component_of`: by an executor's first task. `controller` leads, and places what is rebalanced; empty
-    where none does. `killed`: names of topologies that are killed and still have their slots. `rebalanced`: Storm was
-    told to change threads or workers.
+    where none does. `gone`: ids of topologies whose snapshot is there and which Nimbus has no more; `killed`: names of
+    those that are killed and still have their slots. `rebalanced`: Storm was told to change threads or workers.
     """
 
     zookeeper: ZooKeeper
@@ -94,6 +94,7 @@ class Resizing:
     limits: Limits
     wanted_workers: int
     controller: str = ""
+    gone: Collection[str] = ()
     killed: Sequence[str] = ()
     workers: list[Worker] = field(default_factory=list)
     component_of: dict[int, str] = field(default_factory=dict)
@@ -134,10 +135,17 @@ class Resizing:
     ) -> str | None:
         """Rebalance where threads differ, then publish the placement of what Storm made of it, signed by `key`.
 
+        The slots that are free then count: others may have taken some meanwhile.
+
         Returns
         -------
         str or None
             The id of the plan; None where a controller leads: it plans what was rebalanced.
+
+        Raises
+        ------
+        RefusedError
+            No place is left, or the plug-in rejected it; the text says whether Storm has rebalanced before.
         """
         if not self.controller:
             refuse_unsigned(nimbus.conf(), key)
@@ -158,11 +166,21 @@ class Resizing:
         seen = await_snapshot(self.zookeeper, self.paths, self.topology_id, there, timeout_s + wait_s)
         if self.controller:
             return None
+        tell("placing")
+        try:
+            return self._place(seen, by, timeout_s, key)
+        except RefusedError as e:
+            if not self.rebalanced:
+                raise
+            raise RefusedError(f"Storm has rebalanced {self.name} to these threads, but it is not placed: {e}") from e
+
+    def _place(self, seen: StoreSnapshot, by: str, timeout_s: float, key: bytes | None) -> str:
+        """Plan what Storm made of it on what is free in this reading, and put that in force."""
+        self.supervisors = _still_free(self.supervisors, _without(seen, self.gone), self.topology_id)
         executors: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
         for e in seen.topologies[self.topology_id].executors:
             executors[e.component].append((e.start, e.end))
         self.plan({c: sorted(held) for c, held in executors.items()})
-        tell("placing")
         a = self.allocation
         return put_in_force(
             self.zookeeper,
@@ -204,8 +222,8 @@ def resizing(
     if seen.cluster is None:
         raise RefusedError("no cluster snapshot yet: check storm.scheduler on Nimbus")
     known = {t.id: t for t in nimbus.topologies()}  # after the snapshots: so it has all that live
-    gone = sorted({t.name for i, t in seen.topologies.items() if i not in known})
-    seen = replace(seen, topologies={i: t for i, t in seen.topologies.items() if i in known})
+    gone = {i: t.name for i, t in seen.topologies.items() if i not in known}
+    seen = _without(seen, gone)
     running = topology_ref(seen.topologies, topology)
     unreadable = seen.settings.frozen.get(setting_key(running.name)) or seen.settings.frozen.get(ALL)
     if unreadable:
@@ -241,11 +259,13 @@ def resizing(
         limits,
         running.workers,
         seen.contenders[0] if seen.contenders else "",
+        gone,
         sorted({t.name for t in known.values() if t.status == "KILLED"}),
     )
     made.plan(ranges(tasks, {**made.before, **threads}))
     if gone:
-        made.notes.append(f"slots of killed topologies, which Nimbus has no more, count as free: {', '.join(gone)}")
+        names = ", ".join(sorted(set(gone.values())))
+        made.notes.append(f"slots of killed topologies, which Nimbus has no more, count as free: {names}")
     many = [c for c, n in threads.items() if n < len(tasks[c])]
     if made.controller:
         made.notes.append(
@@ -288,27 +308,38 @@ def _free(
     A node's CPU and memory shrink with its slots, so that a slot stays an equal part of its node. Those without slots
     are still there: a pin to one of them binds.
     """
-    taken = {
-        (e.supervisor, e.port) for i, t in seen.topologies.items() if i != running.id for e in t.executors if e.port
-    }
+    taken = _taken(seen, running.id)
     found, without = [], []
     for s in model.supervisors:
         slots = [p for p in s.slots if (s.id, p) not in taken and s.id not in barred]
-        if slots:
-            part = len(slots) / len(s.slots)
-            found.append(
-                msgspec.structs.replace(
-                    s,
-                    slots=slots,
-                    cores=s.cores * part,
-                    memory_mb=s.memory_mb * part,
-                    mhz=mhz[s.id],
-                    cpu_limit_mhz=None,
-                )
-            )
-        else:
-            without.append(msgspec.structs.replace(s, slots=[]))
+        (found if slots else without).append(
+            _with_slots(msgspec.structs.replace(s, mhz=mhz[s.id], cpu_limit_mhz=None), slots)
+        )
     return found, without
+
+
+def _taken(seen: StoreSnapshot, topology_id: str) -> set[tuple[str | None, int]]:
+    """Slots of other topologies."""
+    return {
+        (e.supervisor, e.port) for i, t in seen.topologies.items() if i != topology_id for e in t.executors if e.port
+    }
+
+
+def _without(seen: StoreSnapshot, gone: Collection[str]) -> StoreSnapshot:
+    return replace(seen, topologies={i: t for i, t in seen.topologies.items() if i not in gone})
+
+
+def _still_free(supervisors: Sequence[Supervisor], seen: StoreSnapshot, topology_id: str) -> list[Supervisor]:
+    """The supervisors without slots that others have taken, or that are gone, since they were free."""
+    live = set() if seen.cluster is None else {s.id for s in seen.cluster.supervisors if not s.blacklisted}
+    taken = _taken(seen, topology_id)
+    return [_with_slots(s, [p for p in s.slots if (s.id, p) not in taken and s.id in live]) for s in supervisors]
+
+
+def _with_slots(s: Supervisor, slots: list[int]) -> Supervisor:
+    """The supervisor with these of its slots, and as much of its CPU and memory."""
+    part = len(slots) / len(s.slots) if slots else 1.0
+    return msgspec.structs.replace(s, slots=slots, cores=s.cores * part, memory_mb=s.memory_mb * part)
 
 
 def _with_the_rest(answer: tuple[Model, Plan], rest: Ranges, limits: Limits) -> list[Worker]:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from itertools import pairwise
 from typing import Literal
 
 import msgspec
 import pytest
 
-from doubles.memory_zookeeper import MemoryZooKeeper
+from doubles.sized_world import PATHS, SLOT, World, running
 from doubles.snapshots import T0_MS, cluster, task_load, topology
-from sizing_problems import model, problem
 from stormpilot.cli.apply_size import _show
 from stormpilot.errors import RefusedError
 from stormpilot.messages.core import (
@@ -20,134 +17,12 @@ from stormpilot.messages.core import (
     ComponentPart,
     ExecutorPart,
     InputPart,
-    Message,
-    PlanMessage,
-    StatusMessage,
-    TopologySnapshot,
     decode,
-    encode,
 )
-from stormpilot.messages.load import LoadReport, TaskLoad
+from stormpilot.messages.load import LoadReport
 from stormpilot.messages.settings import AuditRecord, DrainSetting, ExcludeSetting, PinSetting
 from stormpilot.messages.signing import signature
-from stormpilot.nimbus import RunningTopology
-from stormpilot.operate.resizing import Resizing, resizing
-from stormpilot.sizing.allocation import allocate
-from stormpilot.zookeeper.paths import Paths
-
-PATHS = Paths()
-PI = model("pi", (1, 100.0, 0.9, 0.2), (2, 110.0, 0.95, 0.2))
-PROBLEM = problem([PI], [("source", "pi", 1.0)])
-SLOT = PROBLEM.slot
-TASKS = {"source": (1, 1), "pi": (2, 7), "__acker": (8, 8)}
-
-
-def running(threads: Mapping[str, int], workers: int = 2) -> TopologySnapshot:
-    parts = []
-    for component, (first, last) in TASKS.items():
-        count, tasks = threads[component], last - first + 1
-        ends = [first + tasks * i // count for i in range(count + 1)]
-        parts += [
-            ExecutorPart(start=a, end=b - 1, component=component, supervisor="a", port=6700) for a, b in pairwise(ends)
-        ]
-    return topology(name="t", workers=workers, executors=parts)
-
-
-class World:
-    """ZooKeeper with a cluster and a topology, and a Nimbus that rebalances at once and applies what is published."""
-
-    def __init__(
-        self,
-        *,
-        slots: int = 1,
-        nodes: str = "abcd",
-        reports: bool = True,
-        part: float = 1.0,
-        declared: Mapping[str, float] | None = None,
-        host: Mapping[str, float] | None = None,
-    ) -> None:
-        self.zookeeper = MemoryZooKeeper(lambda: T0_MS)
-        ports = list(range(6700, 6700 + slots))
-        has = declared or {"cpu_pcore_percent": 100.0 * slots * part, "memory_mb": SLOT.memory_mb * slots}
-        self.put(PATHS.cluster, cluster(*nodes, ports=ports, **has))
-        self.snapshot = running({"source": 1, "pi": 2, "__acker": 1})
-        self.id = self.snapshot.id
-        self.put(PATHS.topology(self.id), self.snapshot)
-        if reports:
-            loads = [
-                TaskLoad(
-                    task=t,
-                    component="pi",
-                    host="host-a",
-                    mhz=SLOT.cpu_mhz,
-                    pid=1,
-                    start_ms=T0_MS,
-                    seq=1,
-                    at_ms=T0_MS,
-                    cpu_s=1.0,
-                    **(host or {}),
-                )
-                for t in (2, 5)
-            ]
-            report = LoadReport(topology_id=self.id, reporter="collector-9", seq=1, written_at_ms=T0_MS, tasks=loads)
-            self.put(PATHS.load(self.id, "collector-9"), report)
-        self.rebalanced: list[tuple[int, int | None, dict[str, int] | None]] = []
-        self.status: dict[str, str | None] = {}
-        """By topology id; None: Nimbus has it no more. All others are active."""
-        self.nimbus_conf: dict[str, str] = {}
-
-    def put(self, path: str, message: Message) -> None:
-        self.zookeeper.put(path, encode(message))
-
-    def size(self, rate_tps: float) -> Resizing:
-        allocation = allocate(PROBLEM, rate_tps, "mba")
-        return resizing(self.zookeeper, PATHS, self, PROBLEM, allocation, "t", "sam")  # type: ignore[arg-type]
-
-    def carry_out(self, change: Resizing, key: bytes | None = None) -> str | None:
-        return change.carry_out(self, wait_s=3, timeout_s=5, by="ann", tell=lambda _: None, key=key)  # type: ignore[arg-type]
-
-    def plan(self) -> PlanMessage:
-        """The plan that is in force."""
-        (node,) = self.zookeeper.read([PATHS.plan(self.id)])
-        assert node is not None
-        return decode(node.data, PlanMessage, "plan")
-
-    # --- what is used of Nimbus ---------------------------------------------------------------------------------------
-
-    def topologies(self) -> list[RunningTopology]:
-        (ids,) = self.zookeeper.children([PATHS.topology()])
-        status = dict.fromkeys(ids, "ACTIVE") | self.status
-        return [RunningTopology(i, i.split("-")[0], s, 1, 1, 1, 1) for i, s in status.items() if s is not None]
-
-    def conf(self) -> dict[str, str]:
-        return self.nimbus_conf
-
-    def rebalance(self, name: str, wait_s: int, workers: int, executors: dict[str, int] | None) -> None:
-        self.rebalanced.append((wait_s, workers, executors))
-        threads = {"source": 1, "pi": 2, "__acker": 1} | (executors or {})
-        self.put(PATHS.topology(self.id), running(threads, workers))
-        self.zookeeper.before_commit = self.apply_later
-
-    def apply_later(self) -> None:
-        """The plug-in applies what is being published."""
-
-        def read(paths: list[str], *rest: object, **more: object) -> list[object]:
-            (node,) = original([PATHS.plan(self.id)])
-            if node is not None:
-                plan = decode(node.data, PlanMessage, "plan")
-                status = StatusMessage(
-                    topology_id=self.id,
-                    plan_id=plan.plan_id,
-                    state="applied",
-                    code="APPLIED",
-                    since_ms=0,
-                    written_at_ms=0,
-                )
-                self.put(PATHS.status(self.id), status)
-            return list(original(paths))
-
-        original = MemoryZooKeeper.read.__get__(self.zookeeper)
-        self.zookeeper.read = read  # type: ignore[method-assign,assignment]
+from stormpilot.operate.resizing import Resizing
 
 
 def test_threads_by_a_rebalance_then_the_placement_as_plan() -> None:
@@ -380,6 +255,32 @@ def test_a_size_that_a_controller_s_topology_has_changes_nothing_and_says_so(
         assert change.rebalanced == bool(world.rebalanced)
 
 
+def test_slots_that_others_take_or_lose_during_the_rebalance_are_not_placed_on() -> None:
+    world = World(nodes="abcde")
+    other = topology({1: ("b", 6700)}, name="other")
+
+    def meanwhile() -> None:
+        world.put(PATHS.topology(other.id), other)
+        world.put(PATHS.cluster, cluster(*"bcde", ports=[6700]))
+
+    world.meanwhile = meanwhile
+    change = world.size(250.0)
+    assert {w.supervisor for w in change.workers} == {"a", "b", "c"}
+    world.carry_out(change)
+    assert {w.supervisor for w in world.plan().workers} == {"c", "d", "e"}
+
+
+def test_a_rebalance_after_which_nothing_is_free_is_told() -> None:
+    world = World(nodes="abc")
+    other = topology({1: ("b", 6700)}, name="other")
+    world.meanwhile = lambda: world.put(PATHS.topology(other.id), other)
+    with pytest.raises(
+        RefusedError, match=r"Storm has rebalanced t to these threads, but it is not placed: t: no place"
+    ):
+        world.carry_out(world.size(250.0))
+    assert world.rebalanced
+
+
 def test_slots_of_other_topologies_are_not_free() -> None:
     world = World()
     other = topology({1: ("b", 6700), 2: ("c", 6700)}, name="other")
@@ -400,3 +301,4 @@ def test_slots_of_a_topology_that_nimbus_has_no_more_are_free() -> None:
     change = world.size(250.0)
     assert len(change.workers) == 3
     assert "slots of killed topologies, which Nimbus has no more, count as free: other" in change.notes
+    assert world.carry_out(change) is not None, "its snapshot is still there"
