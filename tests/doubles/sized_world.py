@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from itertools import pairwise
+from typing import Any
+
+import msgspec
 
 from doubles.memory_zookeeper import MemoryZooKeeper
 from doubles.snapshots import T0_MS, cluster, topology
@@ -45,12 +48,13 @@ class World:
         part: float = 1.0,
         declared: Mapping[str, float] | None = None,
         host: Mapping[str, float] | None = None,
+        **of_topology: Any,
     ) -> None:
         self.zookeeper = MemoryZooKeeper(lambda: T0_MS)
         ports = list(range(6700, 6700 + slots))
         has = declared or {"cpu_pcore_percent": 100.0 * slots * part, "memory_mb": SLOT.memory_mb * slots}
         self.put(PATHS.cluster, cluster(*nodes, ports=ports, **has))
-        self.snapshot = running({"source": 1, "pi": 2, "__acker": 1})
+        self.snapshot = msgspec.structs.replace(running({"source": 1, "pi": 2, "__acker": 1}), **of_topology)
         self.id = self.snapshot.id
         self.put(PATHS.topology(self.id), self.snapshot)
         if reports:

@@ -17,18 +17,10 @@ from stormpilot.errors import RefusedError
 from stormpilot.messages.core import ClusterSnapshot, TopologySnapshot, Worker
 from stormpilot.messages.load import TaskLoad
 from stormpilot.messages.settings import ALL, setting_key
-from stormpilot.model.constraints import constrained, misplaced
-from stormpilot.model.values import (
-    Assigned,
-    Component,
-    Exclusion,
-    Executor,
-    Infeasible,
-    Model,
-    Plan,
-    Supervisor,
-    Topology,
-)
+from stormpilot.model.constraints import constrained
+from stormpilot.model.subset import subset
+from stormpilot.model.values import Exclusion, Executor, Infeasible, Model, Plan, Supervisor, Topology, TopologyPlan
+from stormpilot.model.violations import violations
 from stormpilot.nimbus import Nimbus
 from stormpilot.observe.build import MHZ_META, build, told_mhz
 from stormpilot.observe.capacity import HostCapacity, measured, remembered
@@ -42,10 +34,24 @@ from stormpilot.sizing.problem import Problem
 from stormpilot.zookeeper.client import ZooKeeper
 from stormpilot.zookeeper.paths import Paths
 
+RULES = (
+    "worker_heap_mb",
+    "worker_executors",
+    "apart",
+    "all_apart",
+    "shared_memory",
+    "favored_nodes",
+    "unfavored_nodes",
+)
+"""What Storm's ResourceAwareScheduler asks of a topology, as fields of `Topology`."""
+
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of where a running topology may be: its sites, drains, pins, exclusions, hosts of isolated topologies."""
+    """Limits of where a running topology may be: its sites, drains, pins, exclusions, hosts of isolated topologies.
+
+    Under Storm's ResourceAwareScheduler its rules too.
+    """
 
     running: Topology
     exclusions: list[Exclusion]
@@ -54,12 +60,20 @@ class Limits:
     def bound(self, model: Model) -> Model:
         """The model of a size, of one topology, under these limits."""
         (sized,) = model.topologies
-        own = {c.id: c for c in self.running.components}
+        own, known = self.running, {c.id: c for c in sized.components}
         components = [
-            msgspec.structs.replace(c, site=own[c.id].site, site_required=own[c.id].site_required)
-            for c in sized.components
+            msgspec.structs.replace(
+                known.get(c.id, c),
+                site=c.site,
+                site_required=c.site_required,
+                heap_mb=c.heap_mb,
+                resources=c.resources,
+                most_per_node=c.most_per_node,
+            )
+            for c in own.components
         ]
-        t = msgspec.structs.replace(sized, id=self.running.id, name=self.running.name, components=components)
+        rules = {name: getattr(own, name) for name in RULES}
+        t = msgspec.structs.replace(sized, id=own.id, name=own.name, components=components, **rules)
         model = msgspec.structs.replace(model, topologies=[t], exclusions=self.exclusions)
         s = self.settings
         return constrained(model, s.drains, s.pins, s.exclusions)[0]
@@ -237,7 +251,9 @@ def resizing(
     hosts = _hosts(seen, seen.cluster, loads)
     model = build(seen.cluster, seen.topologies, {}, LoadSection(), 1.0, 0, hosts=hosts).model
     own = next(t for t in model.topologies if t.id == running.id)
-    model = msgspec.structs.replace(model, topologies=[own])
+    left = {s.id: s.resources for s in subset(model, [running.id]).supervisors}
+    supervisors = [msgspec.structs.replace(s, resources=left[s.id]) for s in model.supervisors]
+    model = msgspec.structs.replace(model, supervisors=supervisors, topologies=[own])
     limits = Limits(own, [x for x in model.exclusions if x.topology in (None, own.id)], seen.settings)
     listed = {c.id for c in running.components}  # nobody knows what another one is
     auxiliary = [c.id for c in own.components if c.auxiliary and c.id in listed]
@@ -354,20 +370,17 @@ def _with_the_rest(answer: tuple[Model, Plan], rest: Ranges, limits: Limits) -> 
     needs = {e.start: e.cpu_mhz for e in model.topologies[0].executors}
     workers = list(plan.topologies[0].workers)
     others = [Executor(start=start, end=end, component=c) for c, held in rest.items() for start, end in held]
+    (sized,) = model.topologies
+    whole = msgspec.structs.replace(sized, executors=[*sized.executors, *others])
+    bound = limits.bound(msgspec.structs.replace(model, topologies=[whole]))
     for i in sorted(range(len(workers)), key=lambda i: sum(needs[start] for start, _ in workers[i].executors)):
         w = workers[i]
-        alone = Topology(
-            id=limits.running.id,
-            name=limits.running.name,
-            workers=1,
-            components=[Component(id=c) for c in rest],
-            executors=others,
-            assignment=[Assigned(start=e.start, supervisor=w.supervisor, port=w.port) for e in others],
-        )
-        if not misplaced(limits.bound(msgspec.structs.replace(model, topologies=[alone]))):
-            executors = sorted([*w.executors, *((e.start, e.end) for e in others)])
-            workers[i] = Worker(supervisor=w.supervisor, port=w.port, executors=executors)
-            return workers
+        executors = sorted([*w.executors, *((e.start, e.end) for e in others)])
+        tried = [*workers]
+        tried[i] = Worker(supervisor=w.supervisor, port=w.port, executors=executors)
+        if not violations(bound, Plan(topologies=[TopologyPlan(id=sized.id, workers=tried)])):
+            return tried
     raise RefusedError(
         f"{limits.running.name}: no worker of this size is where sites, pins and exclusions allow {', '.join(rest)}"
+        f"{', by the rules of the ResourceAwareScheduler' if limits.running.worker_heap_mb is not None else ''}"
     )

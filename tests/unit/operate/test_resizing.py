@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
 import msgspec
 import pytest
@@ -230,6 +231,46 @@ def test_sites_hold() -> None:
     sites = [msgspec.structs.replace(s, meta={"site": "east" if s.id in "cd" else "west"}) for s in seen.supervisors]
     world.put(PATHS.cluster, msgspec.structs.replace(seen, supervisors=sites))
     assert placed_on(world.size(105.0), "pi") <= {"c", "d"}
+
+
+RAS = "org.apache.storm.scheduler.resource.ResourceAwareScheduler"
+
+
+def under_ras(config: Mapping[str, Any], **resources: float) -> World:
+    """A cluster whose fallback is Storm's ResourceAwareScheduler, with these settings of the topology."""
+    world = World(config=config)
+    (node,) = world.zookeeper.read([PATHS.cluster])
+    assert node is not None
+    seen = decode(node.data, ClusterSnapshot, "cluster")
+    shim = msgspec.structs.replace(seen.shim, fallback=RAS)
+    supervisors = [msgspec.structs.replace(s, resources=resources) for s in seen.supervisors]
+    world.put(PATHS.cluster, msgspec.structs.replace(seen, shim=shim, supervisors=supervisors))
+    return world
+
+
+def together(change: Resizing) -> list[set[str]]:
+    """Components of each worker."""
+    return [{change.component_of[start] for start, _ in w.executors} for w in change.workers]
+
+
+def test_rules_of_the_resource_aware_scheduler_hold() -> None:
+    """Else the plug-in rejects the placement, after the topology was rebalanced."""
+    apart = {"topology.ras.constraints": {"source": {"incompatibleComponents": ["pi"]}}}
+    assert {"source", "pi"} <= together(under_ras({}).size(50.0))[0]
+    assert not any({"source", "pi"} <= held for held in together(under_ras(apart).size(50.0)))
+    few = {"topology.worker.max.heap.size.mb": 256.0, "topology.component.resources.onheap.memory.mb": 128.0}
+    assert max(len(w.executors) for w in under_ras(few).size(205.0).workers) <= 2
+    spread = {"topology.ras.constraints": {"pi": {"maxNodeCoLocationCnt": 1}}}
+    assert len(placed_on(under_ras(spread).size(105.0), "pi")) == 2
+
+
+def test_a_size_that_the_rules_leave_no_place_for_is_refused() -> None:
+    gpus = {"topology.component.resources.map": {"gpu.count": 1.0}}
+    with pytest.raises(RefusedError, match="no place for this size"):
+        under_ras(gpus).size(105.0)
+    alone = {"topology.ras.one.executor.per.worker": True}
+    with pytest.raises(RefusedError, match="allow __acker, by the rules of the ResourceAwareScheduler"):
+        under_ras(alone).size(50.0)
 
 
 def test_a_leading_controller_places_what_was_rebalanced() -> None:
