@@ -73,9 +73,9 @@ def ranges(tasks: Mapping[str, Sequence[int]], threads: Mapping[str, int]) -> di
 
 
 def like_the_measured_slot(problem: Problem, supervisors: Sequence[Supervisor]) -> list[Supervisor]:
-    """The supervisors, those of which a slot is a little smaller than the measured one taken as like it.
+    """The supervisors as if every slot was the measured one: nobody knows what a larger one does with more threads.
 
-    So is memory that nobody knows (0).
+    A little smaller slots are taken as like it too, and memory that nobody knows (0).
 
     Raises
     ------
@@ -94,12 +94,8 @@ def like_the_measured_slot(problem: Problem, supervisors: Sequence[Supervisor]) 
                     f"a slot of {s.id} has {has:,.0f} {unit} {what}, and models were measured on one of "
                     f"{needs:,.0f} {unit}: profile on such a slot"
                 )
-        mhz = max(s.mhz, problem.slot.cpu_mhz * slots / s.cores)
-        found.append(
-            msgspec.structs.replace(
-                s, mhz=mhz, cpu_limit_mhz=None, memory_mb=max(s.memory_mb, problem.slot.memory_mb * slots)
-            )
-        )
+        mhz, memory_mb = problem.slot.cpu_mhz * slots / s.cores, problem.slot.memory_mb * slots
+        found.append(msgspec.structs.replace(s, mhz=mhz, cpu_limit_mhz=None, memory_mb=memory_mb))
     return found
 
 
