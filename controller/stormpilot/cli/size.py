@@ -235,6 +235,7 @@ def _print_slots(problem: Problem, placed: Placed) -> None:
         typer.echo(f"{name} supports {_rate(p.supported_tps)}/s of the {_rate(asked)}/s asked for: {why}")
         _print_even_shuffle(problem, placed, p.supported_tps)
     _print_used_up(p)
+    _print_notes(p)
     typer.echo()
     _print_loads(p, f"{name} at {_rate(p.at_tps)}/s of each source; 100% = one slot")
 
@@ -255,8 +256,7 @@ def _print_prediction(problem: Problem, p: Prediction) -> None:
             f"{_rate(part.peak_tps)}/s together"
         )
     _print_used_up(p)
-    for note in p.notes:
-        typer.echo(f"note: {note}")
+    _print_notes(p)
     typer.echo()
     _print_loads(p, f"loads at {_rate(p.at_tps)}/s of each source; 100% = one slot")
 
@@ -272,6 +272,11 @@ def _split(problem: Problem) -> str:
 def _print_used_up(p: Prediction) -> None:
     if p.resources is not None:
         typer.echo(f"before that, at {_rate(p.resources_tps)}/s, this is used up: {p.resources}")
+
+
+def _print_notes(p: Prediction) -> None:
+    for note in p.notes:
+        typer.echo(f"note: {note}")
 
 
 def _print_loads(p: Prediction, title: str) -> None:

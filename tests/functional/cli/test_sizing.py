@@ -47,6 +47,28 @@ def test_a_plan_that_the_local_shuffle_spoils_says_what_the_even_one_supports(tm
     assert not any(line.startswith("it supports") for line in run("size", EXAMPLE).stdout.splitlines())
 
 
+ONE_POINT = """\
+name: flights
+rate_tps: 30
+slot: {cpu_mhz: 1000, memory_mb: 1000}
+vms: [{name: node, slots: 4}]
+components:
+  - {id: source, static: {cpu_share: 0, memory_share: 0}}
+  - {id: parse, model: parse, inputs: [{component: source}]}
+models:
+  - {name: parse, points: [{threads: 1, rate_tps: 10, cpu_share: 0.3, memory_share: 0.1}]}
+"""
+
+
+def test_threads_beyond_those_measured_are_noted_by_size_and_by_predict(tmp_path: Path) -> None:
+    file, plan = tmp_path / "flights.yaml", tmp_path / "plan.json"
+    file.write_text(ONE_POINT)
+    note = "note: parse: 3 threads on a slot, measured up to 1: taken to do what the last point does"
+    assert note in run("size", file, "--allocation", "lsa", "--placement", "sam", "--plan", plan).stdout.splitlines()
+    assert note in run("predict", file, "--allocation", "lsa", "--plan", plan).stdout.splitlines()
+    assert "note:" not in run("size", file, "--allocation", "mba", "--placement", "sam").stdout
+
+
 def test_all_placements_as_json() -> None:
     found = document("size", EXAMPLE, "--rate", "50")
     assert {m: a["slots"] for m, a in found["allocations"].items()} == {"lsa": 7, "mba": 4}
