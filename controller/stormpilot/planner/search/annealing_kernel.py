@@ -20,10 +20,10 @@ from __future__ import annotations
 
 from stormpilot.model.compiled import NOWHERE, Floats, Ints
 from stormpilot.model.jit import jit
-from stormpilot.planner.search.moves import shift_to, try_shift, try_swap
+from stormpilot.planner.search.moves import try_inside, try_shift, try_swap
 from stormpilot.planner.search.pieces import try_exchange_nodes, try_merge, try_piece, try_relocate
-from stormpilot.planner.search.proposals import ONE, someone_on, target_node
-from stormpilot.planner.search.state import Space, chance, chance_below, worker_on
+from stormpilot.planner.search.proposals import someone_on, target_node
+from stormpilot.planner.search.state import Space, chance, chance_below
 
 WINDOW, AT_ONE_PLACE = 512, 1024  # so many tries among so many executors, whose part of the tables is then at hand
 PIECE = 64  # executors in a connected piece, at most
@@ -114,18 +114,7 @@ def run_inside(g: Space, tries: int, temperature: float, best_worker: Ints, best
         return 0
     for _ in range(tries):
         e = g.movable[chance_below(g, len(g.movable))]
-        a = g.executors[e].worker
-        n = g.workers[a].node
-        f = someone_on(g, n)
-        if f == NOWHERE or g.executors[f].topology != g.executors[e].topology or g.executors[f].worker == a:
-            continue
-        if chance(g) < 0.5:
-            done = try_swap(g, e, f, temperature, 0.0, 0.0)
-        else:
-            b = worker_on(g, g.executors[e].topology, n, ONE, a)
-            keeps = g.workers[a].size > 1 or not g.topologies[g.executors[e].topology].keep_all_workers
-            done = b != NOWHERE and keeps and shift_to(g, e, b, n, temperature, 0.0, 0.0)
-        if done:
+        if try_inside(g, e, temperature, 0.0, 0.0):
             accepted += 1
             if g.box[0].overloaded == 0 and g.box[0].forbidden == 0:
                 _keep(g, best_worker, best_node, best)

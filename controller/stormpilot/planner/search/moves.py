@@ -8,7 +8,7 @@ from stormpilot.model.compiled import NOWHERE
 from stormpilot.model.jit import jit
 from stormpilot.planner.search.apply import move_executor, restarts_if
 from stormpilot.planner.search.connections import between, shift_traffic
-from stormpilot.planner.search.proposals import NONE, ONE, ZERO
+from stormpilot.planner.search.proposals import NONE, ONE, ZERO, someone_on
 from stormpilot.planner.search.sharing import may_join, mends
 from stormpilot.planner.search.state import (
     Space,
@@ -149,3 +149,19 @@ def _restarts(g: Space, e: int, f: int, a: int, b: int, to_e: int, to_f: int) ->
     restarts = restarts_if(g, a, m, -ONE, left_a) + restarts_if(g, b, n, -ONE, left_b)
     restarts += restarts_if(g, to_e, n, ONE, -ONE if home == to_e else ONE)
     return restarts + restarts_if(g, to_f, m, ONE, -ONE if other == to_f else ONE)
+
+
+@jit
+def try_inside(g: Space, e: int, temperature: float, price: float, charge: float) -> bool:
+    """Move executor e to another worker of its topology on its node, or exchange it with one in there."""
+    a = g.executors[e].worker
+    t, n = g.executors[e].topology, g.workers[a].node
+    f = someone_on(g, n)
+    if f == NOWHERE or g.executors[f].topology != t or g.executors[f].worker == a:
+        return False
+    if chance(g) < 0.5:
+        return try_swap(g, e, f, temperature, price, charge)
+    b = g.executors[f].worker
+    if g.workers[b].size >= g.topologies[t].max_executors or not lets_go(g, a, ONE):
+        return False
+    return shift_to(g, e, b, n, temperature, price, charge)

@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from builders import supervisor, topology, traffic, two_chains
 from random_models import models
 from stormpilot.model.compiled import compile_model
-from stormpilot.model.values import Infeasible
+from stormpilot.model.values import Infeasible, Model
 from stormpilot.planner.placement.feasibility import refuted
 from stormpilot.planner.placement.layout import Layout, empty_layout, frame_of
 from stormpilot.planner.placement.problem import (
@@ -124,8 +125,6 @@ def test_search_never_returns_something_worse_than_its_start(model, seed):
 
 def test_where_nobody_may_move_nothing_is_tried():
     """Who moves is drawn from a list; of an empty one, memory beyond it was read."""
-    from builders import two_chains
-
     frame = frame_of(compile_model(two_chains()))
     start = completed(frame, empty_layout(frame), no_limits(frame.compiled))
     assert isinstance(start, Layout)
@@ -139,11 +138,23 @@ def test_where_nobody_may_move_nothing_is_tried():
 
 
 def test_clock_that_is_over_cuts_the_search_and_is_reported():
-    from builders import two_chains
-
     frame = frame_of(compile_model(two_chains()))
     limits = no_limits(frame.compiled)
     start = completed(frame, empty_layout(frame), limits)
     annealer = Annealer(frame, Objective((1e-3, 1.0, 1.0)), limits)
     assert annealer.search(start, np.random.default_rng(1), 10_000, lambda: 0.0).cut
     assert not annealer.search(start, np.random.default_rng(1), 10_000, lambda: 1.0).cut
+
+
+def test_inside_a_node_each_of_its_workers_can_be_filled():
+    """4 belongs to 6, which is alone in the third worker; the others keep together."""
+    t = topology("t", {"x": 7}, workers=3)
+    rates = dict.fromkeys([(1, 2), (2, 3), (1, 3), (5, 7)], 1000.0) | {(4, 6): 100.0}
+    model = Model(supervisors=[supervisor("n1", 3)], topologies=[t], traffic=traffic("t", rates))
+    frame = frame_of(compile_model(model))
+    start = Layout(np.array([0, 0, 0, 0, 1, 2, 1]), np.array([0, 0, 0]))
+    annealer = Annealer(frame, Objective((1.0, 2.0, 3.0)), no_limits(frame.compiled, exact_workers=True))
+    assert annealer.cost(start) == 100.0
+    rng = np.random.default_rng(1)
+    found = annealer.search(start, rng, 2000, lambda: 1.0, first_temperature=0.0, inside_nodes=True)
+    assert found.cost == 0.0
