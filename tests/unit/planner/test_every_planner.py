@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from builders import assigned, located, supervisor, topology, two_chains, two_sites
+from builders import assigned, located, supervisor, topology, traffic, two_chains, two_sites
 from doubles.models import model as cluster
 from doubles.models import topology as seen
 from random_models import models, ruled_models
@@ -183,6 +183,19 @@ def test_a_fixed_worker_that_exceeds_a_rule_is_no_proof_against_the_others(name,
     )
     model = Model(supervisors=[supervisor("n1"), supervisor("n2")], topologies=[t])
     answer = plan(model, name)
+    assert isinstance(answer, Plan)
+    assert violations(model, answer) == []
+
+
+@each_planner
+@pytest.mark.parametrize("rule", [{"all_apart": True}, {"worker_heap_mb": 200.0}], ids=["apart", "heap"])
+def test_rules_on_workers_are_kept_where_there_is_one_node(name, rule):
+    """Who may not stay in a worker has no other node to go to, only another worker."""
+    t = topology("t", {"a": 2, "b": 2}, streams=[("a", "b")])
+    components = [msgspec.structs.replace(c, heap_mb=100.0) for c in t.components]
+    t = msgspec.structs.replace(t, components=components, **rule)
+    rates = traffic("t", {(1, 3): 10.0, (2, 4): 10.0})
+    answer = plan(model := Model(supervisors=[supervisor("n1", 2)], topologies=[t], traffic=rates), name)
     assert isinstance(answer, Plan)
     assert violations(model, answer) == []
 

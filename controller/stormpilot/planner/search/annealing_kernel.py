@@ -10,10 +10,10 @@ restarted when its executors or its node are not those of the present worker of 
 executors that a worker may hold and fixed workers are never broken by a move. `annealing.py` sets temperature, price
 and charge.
 
-Moves: shift an executor, exchange executors of two nodes (`moves.py`); shift or exchange connected pieces, move
-or exchange whole workers, merge two workers, exchange all that two nodes hold (`pieces.py`; algorithms.md,
-section 10). The state is in `state.py`, what executors exchange with workers in `connections.py`, the choice of
-a move in `proposals.py`.
+Moves: shift an executor, exchange executors of two nodes, where rules say who may share a worker also between workers
+of one node (`moves.py`); shift or exchange connected pieces, move or exchange whole workers, merge two workers,
+exchange all that two nodes hold (`pieces.py`; algorithms.md, section 10). The state is in `state.py`, what executors
+exchange with workers in `connections.py`, the choice of a move in `proposals.py`.
 """
 
 from __future__ import annotations
@@ -74,6 +74,8 @@ def run(
                     while most < PIECE and chance(g) < 0.75:
                         most += 1 + most // 4
                     done = try_piece(g, e, n, most, chance(g) < 0.6, temperature, price, charge)
+            elif g.box[0].sharing:
+                done = try_inside(g, e, temperature, price, charge)
         else:
             done = _try_worker(g, e, kind, temperature, price, charge)
         if done:

@@ -9,7 +9,7 @@ from stormpilot.model.jit import jit
 from stormpilot.planner.search.apply import move_executor, restarts_if
 from stormpilot.planner.search.connections import between, shift_traffic
 from stormpilot.planner.search.proposals import NONE, ONE, ZERO, someone_on
-from stormpilot.planner.search.sharing import may_join, mends
+from stormpilot.planner.search.sharing import breaks, may_join, mends
 from stormpilot.planner.search.state import (
     Space,
     chance,
@@ -153,15 +153,20 @@ def _restarts(g: Space, e: int, f: int, a: int, b: int, to_e: int, to_f: int) ->
 
 @jit
 def try_inside(g: Space, e: int, temperature: float, price: float, charge: float) -> bool:
-    """Move executor e to another worker of its topology on its node, or exchange it with one in there."""
+    """Move executor e to another worker of its topology on its node, or exchange it with one in there.
+
+    From a worker in which it breaks a rule it may also go to a new one.
+    """
     a = g.executors[e].worker
     t, n = g.executors[e].topology, g.workers[a].node
     f = someone_on(g, n)
-    if f == NOWHERE or g.executors[f].topology != t or g.executors[f].worker == a:
-        return False
-    if chance(g) < 0.5:
-        return try_swap(g, e, f, temperature, price, charge)
-    b = g.executors[f].worker
-    if g.workers[b].size >= g.topologies[t].max_executors or not lets_go(g, a, ONE):
+    b = NONE
+    if f != NOWHERE and g.executors[f].topology == t and g.executors[f].worker != a:
+        b = g.executors[f].worker
+        if chance(g) < 0.5:
+            return try_swap(g, e, f, temperature, price, charge)
+        if g.workers[b].size >= g.topologies[t].max_executors or not lets_go(g, a, ONE):
+            return False
+    elif not breaks(g, e) or not may_open(g, t, n):
         return False
     return shift_to(g, e, b, n, temperature, price, charge)

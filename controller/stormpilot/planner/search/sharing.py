@@ -67,6 +67,15 @@ def may_join(g: Space, e: int, b: int, n: int, m: int, f: int) -> bool:
 
 
 @jit
+def breaks(g: Space, e: int) -> bool:
+    """Whether e is in a worker with one that it is kept apart from, or with more heap than the worker may hold."""
+    a = g.executors[e].worker
+    if not g.box[0].sharing:
+        return False
+    return bool(clashes(g, e, a) > 0 or not takes_heap(g, g.executors[e].topology, a, 0.0))
+
+
+@jit
 def mends(g: Space, e: int) -> int:
     """Violations that end if e leaves its worker and node, in forbidden executors."""
     if not g.box[0].sharing or not g.box[0].forbidden:
