@@ -19,7 +19,6 @@ from stormpilot.planner.search.state import (
     may_open,
     node_distance,
     open_worker,
-    worker_on,
 )
 
 
@@ -42,12 +41,25 @@ def lets_go(g: Space, w: int, k: int) -> bool:
 
 
 @jit
+def worker_for(g: Space, e: int, n: int, f: int) -> int:
+    """Another worker of e's topology, on node n, that e may join if f leaves n (-1: nobody does); -1: there is none."""
+    a = g.executors[e].worker
+    t, m = g.executors[e].topology, g.workers[a].node
+    for i in range(g.nodes[n].used):
+        if g.topology_on_node[n, i] == t:
+            w = g.on_node[n, i]
+            room = w != a and not g.workers[w].fixed and g.workers[w].size < g.topologies[t].max_executors
+            if room and may_join(g, e, w, n, m, f):
+                return int(w)
+    return NOWHERE
+
+
+@jit
 def try_shift(g: Space, e: int, n: int, temperature: float, price: float, charge: float) -> bool:
     """Move executor e to node n, into the worker of its topology there or a new one."""
     a = g.executors[e].worker
-    t = g.executors[e].topology
-    b = worker_on(g, t, n, ONE, a)
-    if (b == NOWHERE and not may_open(g, t, n)) or not lets_go(g, a, ONE):
+    b = worker_for(g, e, n, NONE)
+    if (b == NOWHERE and not may_open(g, g.executors[e].topology, n)) or not lets_go(g, a, ONE):
         return False
     return shift_to(g, e, b, n, temperature, price, charge)
 
@@ -97,7 +109,7 @@ def try_swap(g: Space, e: int, f: int, temperature: float, price: float, charge:
     if t != u:
         if m == n or not lets_go(g, a, ONE) or not lets_go(g, b, ONE):
             return False
-        to_e, to_f = worker_on(g, t, n, ONE, NONE), worker_on(g, u, m, ONE, NONE)
+        to_e, to_f = worker_for(g, e, n, f), worker_for(g, f, m, e)
         if (to_e == NOWHERE and not may_open(g, t, n)) or (to_f == NOWHERE and not may_open(g, u, m)):
             return False
     if not may_join(g, e, to_e, n, m, f) or not may_join(g, f, to_f, m, n, e):

@@ -78,13 +78,13 @@ def try_piece(
     g.box[0].stamp += 1
     k = fill_around(g, g.piece, e, most, 1e300, NONE)
     inner = g.box[0].inner
-    b = worker_on(g, t, n, k, a)
+    heap, heap_back = heap_of(g, g.piece, k), 0.0
+    b = worker_on(g, t, n, k, 0.0 if exchange else heap, a)  # what comes back may leave it room
     if (b == NOWHERE and not may_open(g, t, n)) or not lets_go(g, a, k):
         return False
     cpu, memory, forbidden = _contents(g, g.piece, k, m, n)
     if forbidden < 0:
         return False
-    heap, heap_back = heap_of(g, g.piece, k), 0.0
     traffic = _traffic(g, g.piece, k, a, b, n, inner)
     back = ZERO
     v, c = NONE, NONE  # the piece that comes back goes from v to c
@@ -98,12 +98,12 @@ def try_piece(
         g.box[0].stamp += 1
         back = fill_around(g, g.other_piece, f, g.workers[v].size, cpu - room * chance(g), g.box[0].stamp - 1)
         other_inner, cross = g.box[0].inner, g.box[0].cross
-        c = a if u == t else worker_on(g, u, m, back, NONE)
+        heap_back = heap_of(g, g.other_piece, back)
+        c = a if u == t else worker_on(g, u, m, back, heap_back, NONE)
         if (c == NOWHERE and not may_open(g, u, m)) or (v != b and not lets_go(g, v, back)):
             return False
         if c == a and g.workers[a].size - k + back > g.topologies[t].max_executors:
             return False
-        heap_back = heap_of(g, g.other_piece, back)
         if alone(g, u) or not takes_heap(g, u, c, heap_back - (heap if c == a else 0.0)):
             return False
         cpu_back, memory_back, forbidden_back = _contents(g, g.other_piece, back, n, m)

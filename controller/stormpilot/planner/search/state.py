@@ -13,6 +13,7 @@ import numpy as np
 
 from stormpilot.model.compiled import NOWHERE, Bools, Floats, Ints
 from stormpilot.model.jit import jit
+from stormpilot.model.sharing import SLACK
 
 EXECUTOR = np.dtype(
     [
@@ -296,12 +297,17 @@ def open_worker(g: Space, t: int, n: int) -> int:
 
 
 @jit
-def worker_on(g: Space, t: int, n: int, room: int, avoid: int) -> int:
-    """A worker of topology t on node n that can take `room` more executors; -1 if there is none."""
+def worker_on(g: Space, t: int, n: int, room: int, heap_mb: float, avoid: int) -> int:
+    """A worker of topology t on node n that can take `room` more executors and so much more heap; -1: there is none."""
     for i in range(g.nodes[n].used):
         if g.topology_on_node[n, i] == t:
             w = g.on_node[n, i]
-            if w != avoid and not g.workers[w].fixed and g.workers[w].size + room <= g.topologies[t].max_executors:
+            if (
+                w != avoid
+                and not g.workers[w].fixed
+                and g.workers[w].size + room <= g.topologies[t].max_executors
+                and g.worker_heap[w] + heap_mb <= g.topologies[t].max_heap * SLACK
+            ):
                 return int(w)
     return NOWHERE
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -158,3 +159,21 @@ def test_inside_a_node_each_of_its_workers_can_be_filled():
     rng = np.random.default_rng(1)
     found = annealer.search(start, rng, 2000, lambda: 1.0, first_temperature=0.0, inside_nodes=True)
     assert found.cost == 0.0
+
+
+@pytest.mark.parametrize("rule", [{"apart": [("a", "b")]}, {"worker_heap_mb": 200.0}], ids=["apart", "heap"])
+def test_on_a_node_an_executor_joins_the_worker_that_may_have_it(rule):
+    """3 belongs on n1, whose slots are in use: it may not join 1's worker, but 2's."""
+    t = topology("t", {"a": 1, "b": 2, "c": 2}, workers=3)
+    heap_mb = {"a": 150.0, "b": 100.0, "c": 50.0}
+    components = [msgspec.structs.replace(c, heap_mb=heap_mb[c.id]) for c in t.components]
+    model = Model(
+        supervisors=[supervisor("n1", 2), supervisor("n2", 1)],
+        topologies=[msgspec.structs.replace(t, components=components, **rule)],
+        traffic=traffic("t", {(1, 2): 10.0, (1, 3): 10.0, (4, 5): 1000.0}),
+    )
+    frame = frame_of(compile_model(model))
+    annealer = Annealer(frame, Objective((0.0, 1.0, 1.0)), no_limits(frame.compiled))
+    start = Layout(np.array([0, 1, 2, 2, 2]), np.array([0, 0, 1]))
+    assert annealer.cost(start) == 10.0
+    assert annealer.search(start, np.random.default_rng(1), 5000, lambda: 1.0, first_temperature=0.0).cost == 0.0
