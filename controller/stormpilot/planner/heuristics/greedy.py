@@ -182,8 +182,9 @@ def _place_pairs(
             for d in range(count):
                 a = candidates[d]
                 if (fits(items, bins, j, a)) if items.movable[j] else a == old_j:
-                    inside = (tps[p] if a == b else 0.0) + _gain(items.movable[i], to_first[c])
-                    inside += _gain(items.movable[j], to_second[d])
+                    # what stays counts in the traffic of the other one with its bin
+                    inside = tps[p] if a == b and items.movable[i] and items.movable[j] else 0.0
+                    inside += _gain(items.movable[i], to_first[c]) + _gain(items.movable[j], to_second[d])
                     if inside > best:
                         best, best_i, best_j = inside, b, a
             if items.movable[i]:

@@ -105,6 +105,20 @@ def test_workers_that_talk_share_a_node() -> None:
     assert answer.metrics["inter_worker_tps"] == 100
 
 
+def test_traffic_with_a_fixed_worker_counts_once() -> None:
+    """1 is fixed on n0, where one more has room: 2 stays with 3 (150) rather than to go to 1 (100)."""
+    model = chain((2, 3, 150.0), (1, 2, 100.0), executors=3, workers=3)
+    fixed = msgspec.structs.replace(
+        model.topologies[0],
+        assignment=[Assigned(start=1, supervisor="n0", port=6700)],
+        fixed_workers=[("n0", 6700)],
+    )
+    supervisors = [msgspec.structs.replace(s, cpu_limit_mhz=200.0) for s in model.supervisors]
+    answer = compute(msgspec.structs.replace(model, supervisors=supervisors, topologies=[fixed]), "online")
+    assert isinstance(answer, Plan)
+    assert answer.metrics["inter_node_tps"] == 100.0
+
+
 def test_what_only_its_own_cap_forbids_is_not_called_proved():
     """500 MHz on n1, the rest on n2: three executors in one worker, where alpha 0 allows two."""
     t = topology("t", {"big": 1, "x": 3}, workers=2, cpu_mhz={"big": 500.0, "x": 100.0})
