@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -49,6 +48,7 @@ class Assignment:
         for need, limit in ((c.cpu_mhz, c.node_limit_mhz), (c.memory_mb, c.node_memory_mb)):
             self._capacity(need, limit)
         self._amounts()
+        self._count: list[list[Any]] = []  # T x N: workers that are not fixed
         self._workers()
         traffic = np.bincount(c.pair_a, c.pair_tps, c.executors) + np.bincount(c.pair_b, c.pair_tps, c.executors)
         self.rank: list[int] = np.lexsort((np.arange(c.executors), -traffic)).tolist()
@@ -99,6 +99,7 @@ class Assignment:
                     m.add(count - least <= sum(here))
                 total.append(count)
                 per_node[n].append(count)
+            self._count.append([count - least for count, least in zip(total, fixed_here[t].tolist(), strict=True)])
             if self.limits.exact_workers[t]:
                 m.add(sum(total) == int(c.workers[t]))
             else:
@@ -226,6 +227,12 @@ class Assignment:
             [next(n for n, v in places.items() if self.solver.value(v)) for places in self.on], dtype=np.int64
         )
 
+    def workers(self) -> Ints:
+        """T x N: workers that are not fixed, of the solution."""
+        c = self.frame.compiled
+        found = [[int(self.solver.value(count)) for count in row] for row in self._count]
+        return np.array(found, dtype=np.int64).reshape(c.topologies, c.nodes)
+
     def refuted(self) -> Infeasible:
         """The answer after a proof that nothing fits: of the model, or only of a planner that caps its workers."""
         c = self.frame.compiled
@@ -265,48 +272,32 @@ def any_layout(frame: Frame, limits: Limits, budget_s: float) -> Layout | Infeas
         return problem.refuted()
     if status == "unknown":
         return problem.unknown()
-    return split(frame, problem.nodes(), limits, np.random.default_rng(0), lambda: math.inf)
+    return split(frame, problem, limits, np.random.default_rng(0), lambda: math.inf)
 
 
-def split(frame: Frame, node: Ints, limits: Limits, rng: np.random.Generator, left_s: LeftS) -> Layout:
+def split(frame: Frame, solved: Assignment, limits: Limits, rng: np.random.Generator, left_s: LeftS) -> Layout:
     """Workers for executors that have their nodes: one per topology and node, more where limits ask for more.
 
-    Further workers are split off by inter-worker traffic (local search inside the nodes).
+    Where all workers must be used, a node has as many of each as in the solution: it has slots for those. Who shares
+    one of several is a matter of inter-worker traffic (local search inside the nodes).
     """
     c = frame.compiled
+    node, workers = solved.nodes(), solved.workers()
     layout = empty_layout(frame)
-    free = c.slots_per_node() - np.bincount(layout.node[layout.node != NOWHERE], minlength=c.nodes)
-    spare: list[list[int]] = []
     for t in range(c.topologies):
         own = np.arange(c.first_executor[t], c.first_executor[t + 1])
         own = own[~c.fixed[own]]
         unused = [w for w in range(int(frame.first_worker[t]), int(frame.first_worker[t + 1])) if not frame.fixed[w]]
         for n in np.unique(node[own]).tolist():
             here = own[node[own] == n]
-            for part in _parts(here, int(limits.max_executors[t])):
+            least = -(-len(here) // int(limits.max_executors[t]))
+            for part in np.array_split(here, int(workers[t, n]) if limits.exact_workers[t] else least):
                 w = unused.pop(0)
                 layout.worker[part] = w
                 layout.node[w] = n
-                free[n] -= 1
-        spare.append(unused)
-    for t in np.flatnonzero(limits.exact_workers).tolist():
-        for w in spare[t]:
-            sizes = layout.sizes()
-            own = np.flatnonzero((frame.topology == t) & (sizes > 1) & ~frame.fixed)
-            own = own[free[layout.node[own]] > 0]
-            if not len(own):
-                break
-            largest = int(own[np.argmax(sizes[own])])
-            members = np.flatnonzero(layout.worker == largest)
-            layout.worker[members[-1]] = w
-            layout.node[w] = layout.node[largest]
-            free[layout.node[w]] -= 1
     if limits.exact_workers.any() or (limits.max_executors < np.diff(c.first_executor)).any():
         annealer = Annealer(frame, Objective((1.0, 1.0, 1.0)), limits)
         tries = min(1000 * c.executors, 5_000_000)
         return annealer.search(layout, rng, tries, left_s, inside_nodes=True).layout
     return layout
 
-
-def _parts(executors: Ints, most: int) -> Sequence[Ints]:
-    return np.array_split(executors, -(-len(executors) // most)) if len(executors) else []

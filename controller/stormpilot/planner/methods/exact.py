@@ -139,7 +139,7 @@ def solve(frame: Frame, params: Params, rng: np.random.Generator, left_s: LeftS)
     annealer = Annealer(frame, objective, limits)
     layouts = [] if hint is None else [hint]
     if status != "unknown":
-        found = split(frame, problem.nodes(), limits, rng, left_s)
+        found = split(frame, problem, limits, rng, left_s)
         layouts += [] if wrong(frame, found).any() else [found]  # what workers share is no part of the proof
     if not layouts:
         return problem.unknown()

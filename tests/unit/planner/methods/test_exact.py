@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -18,9 +19,12 @@ from stormpilot.model.cost import evaluate
 from stormpilot.model.values import Infeasible, Model, Plan, TopologyPlan, Worker
 from stormpilot.model.violations import violations
 from stormpilot.planner import compute
+from stormpilot.planner.bounds.cpsat import any_layout
 from stormpilot.planner.bounds.linear import Relaxation, levels_of, relaxation
 from stormpilot.planner.methods.exact import optimum
+from stormpilot.planner.placement.layout import Layout, frame_of
 from stormpilot.planner.placement.objective import objective_of
+from stormpilot.planner.placement.problem import no_limits
 
 
 def least_by_trying_all(model: Model) -> float:
@@ -164,6 +168,21 @@ def test_exact_workers_uses_all_of_them_at_the_same_inter_node_traffic():
     assert many.metrics["workers"] == 5
     assert many.metrics["inter_node_tps"] == few.metrics["inter_node_tps"] == pytest.approx(2.0)
     assert violations(model, many, exact_workers=True) == []
+
+
+def test_a_topology_takes_no_slot_in_which_the_solution_has_another_one():
+    """Both executors of t1 are on n1, in a worker each: there is no slot for two workers of t0."""
+    homes = {"t0": ["n1", "n1", "n1", "n1", "n2", "n2"], "t1": ["n1", "n1"]}
+    topologies = []
+    for name, workers in (("t0", 3), ("t1", 2)):
+        t = topology(name, {"a": len(homes[name])}, workers=workers)
+        pinned = [msgspec.structs.replace(e, pin=n) for e, n in zip(t.executors, homes[name], strict=True)]
+        topologies.append(msgspec.structs.replace(t, executors=pinned))
+    nodes = [supervisor("n1", 3), supervisor("n2", 2)]
+    frame = frame_of(compile_model(Model(supervisors=nodes, topologies=topologies)))
+    found = any_layout(frame, no_limits(frame.compiled, exact_workers=True), 5.0)
+    assert isinstance(found, Layout)
+    assert np.bincount(frame.topology[found.sizes() > 0]).tolist() == [3, 2]
 
 
 def test_infeasible_packing_is_proved():
