@@ -47,14 +47,17 @@ def hold_what_is_over_budget(
     budget: BudgetSection,
     now_ms: int,
 ) -> dict[str, Decision]:
-    """Hold the plans that are over the budget, topologies in the order of their ids; `spent` is by topology id."""
+    """Hold the plans that are over the budget; `spent` is by topology id.
+
+    What is never held counts first, whoever it is; then topologies in the order of their ids.
+    """
     result = dict(decisions)
     topologies = {t.id: t for t in model.topologies}
     own = {t: _within_the_hour(moves, now_ms) for t, moves in spent.items()}
     cluster = [s for moves in own.values() for s in moves]
-    for t, d in sorted(decisions.items()):
-        if d.action == "skip" or not d.moved_executors:
-            continue
+    moving = {t: d for t, d in decisions.items() if d.action != "skip" and d.moved_executors}
+    for t in sorted(moving, key=lambda t: (moving[t].reason.row.voluntary, t)):
+        d = moving[t]
         cost = Spent(at_ms=now_ms, executors=d.moved_executors, workers=restarted_workers(topologies[t], plans[t]))
         if d.reason.row.voluntary and (refusal := _refusal(d, own.get(t, []), cluster, cost, budget)) is not None:
             result[t] = refusal

@@ -86,6 +86,17 @@ def test_repairs_and_first_plans_are_never_held() -> None:
         assert verdict.decisions["flights-1"].action == "publish"
 
 
+@pytest.mark.parametrize(("limit", "reason"), [(4, Reason.MOVE_BUDGET), (5, Reason.GAIN)])
+def test_a_repair_counts_before_a_gain_of_a_topology_whose_id_comes_first(limit: int, reason: Reason) -> None:
+    """The repair of wordcount moves three executors, the plan of flights two."""
+    repaired = subject(topology(THERE, "wordcount"), missing_slots=1, plan=plan_message())
+    states = {s.topology.id: s for s in (subject(topology(SPREAD)), repaired)}
+    terms = Criteria(CONFIG, NOW_MS, 10, budget=BudgetSection(cluster_executors_per_hour=limit))
+    on = model(*(s.topology for s in states.values()))
+    d = judge(on, states, plan(PAIRED, THERE_PAIRED), LASTED, terms).decisions
+    assert (d["flights-1"].reason, d["wordcount-1"].reason) == (reason, Reason.REPAIR)
+
+
 @pytest.mark.parametrize(
     ("minutes_ago", "wanted"), [((), 1), ((50,), 1), ((50, 30), 2), ((50, 30, 10), 3), ((90, 80), 1)]
 )
