@@ -228,11 +228,12 @@ class _Case:
         move, now_ms = self.subject.move, self.criteria.now_ms
         if move is None or move.reason != Reason.OVERLOAD or now_ms - move.published_at_ms >= HOUR_MS:
             return None
-        workers = [w for w in self.plans[self.topology.id].workers if w.supervisor in move.nodes]
-        back = {start for w in workers for start, _ in w.executors} & set(move.moved)
+        at, left = {a.start: a.supervisor for a in self.topology.assignment}, set(move.moved)
+        planned = {start: w.supervisor for w in self.plans[self.topology.id].workers for start, _ in w.executors}
+        back = {e: s for e, s in planned.items() if e in left and s in move.nodes and at.get(e) != s}
         if not back:
             return None
-        nodes = ", ".join(sorted({w.supervisor for w in workers}))
+        nodes = ", ".join(sorted(set(back.values())))
         minutes = (now_ms - move.published_at_ms) / 60_000
         text = (
             f"{act.text}, but {len(back)} executors would come back to {nodes}, which they left {minutes:.0f} min ago "

@@ -123,7 +123,9 @@ def test_plan_without_restarts_need_not_last_longer() -> None:
     [
         ({"nodes": ["a"], "moved": [3]}, 20, Reason.HEADROOM),
         ({"nodes": ["a"], "moved": [3]}, 61, Reason.GAIN),
+        ({"nodes": ["a", "b"], "moved": [1, 3]}, 20, Reason.HEADROOM),
         ({"nodes": ["a"], "moved": [2]}, 20, Reason.GAIN),
+        ({"nodes": ["a"], "moved": [1]}, 20, Reason.GAIN),
         ({"nodes": ["c"], "moved": [3]}, 20, Reason.GAIN),
         ({"nodes": ["a"], "moved": [3], "reason": "GAIN"}, 20, Reason.GAIN),
     ],
@@ -131,7 +133,7 @@ def test_plan_without_restarts_need_not_last_longer() -> None:
 def test_what_left_an_overloaded_node_does_not_come_back_within_the_hour(
     left: dict[str, Any], minutes_ago: int, reason: Reason
 ) -> None:
-    """The plan brings executor 3 to a, where 1 runs."""
+    """The plan brings executor 3 to a, where 1 runs: that one does not come back, also if the last move brought it."""
     at_ms = NOW_MS - minutes_ago * 60_000
     move = MoveState(**{"topology_id": "flights-1", "reason": "OVERLOAD", "published_at_ms": at_ms, **left})
     d = judged(BudgetSection(), {}, move=move).decisions["flights-1"]
