@@ -23,7 +23,7 @@ from stormpilot.planner.methods import candidates, partition
 from stormpilot.planner.methods.starts import Starts
 from stormpilot.planner.placement.feasibility import refuted
 from stormpilot.planner.placement.layout import Frame, Layout, present_layout, relabel
-from stormpilot.planner.placement.objective import LATENCY, ObjectiveName, checked, objective_of
+from stormpilot.planner.placement.objective import LATENCY, TIE, ObjectiveName, checked, objective_of
 from stormpilot.planner.placement.problem import LeftS, no_limits
 from stormpilot.planner.placement.result import Result
 from stormpilot.planner.placement.slots import keep_nodes
@@ -161,7 +161,8 @@ class Portfolio:
         starts = []
         for start in self.starts.made(rng):
             starts.append(start)
-            self._consider(start)
+            if math.isinf(self._consider(start)) and len(starts) == 1 and (self.frame.home >= 0).any():
+                self._consider(self._mended(start))  # what runs is the first one
         self.cut = self.starts.cut
         if not self.budget.timed or not rounds.melts(self.budget.tries_left(), self.movable):
             exact = self.params.exact_workers
@@ -170,6 +171,13 @@ class Portfolio:
         starts.sort(key=self.annealer.traffic)
         self.fresh = bool(self.starts.divisions) and self.best is not self.present
         return starts
+
+    def _mended(self, start: Layout) -> Layout:
+        """What runs, with as little moved as limits ask for: without any traffic nothing else tells it from others."""
+        objective = replace(self.objective, restart_tps=self.objective.restart_tps or TIE)
+        end_s = self.budget.left_s() * (1 - candidates.QUICK_PART) if self.budget.timed else 0.0
+        annealer = Annealer(self.frame, objective, self.limits)
+        return annealer.mend(start, copy.deepcopy(self.rng), self.budget.until(end_s)).layout
 
     def _search(self, starts: list[Layout]) -> None:
         """Rounds of annealing until the budget is spent, nothing more can be found or a long round gains nothing."""

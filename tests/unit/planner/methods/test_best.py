@@ -84,6 +84,18 @@ def test_of_plans_that_cost_the_same_the_one_with_fewest_restarts_wins():
         assert plan.metrics["moved_executors"] in (2, 4)  # in place, or on fresh ports
 
 
+def test_without_any_traffic_an_overload_restarts_no_more_than_it_takes():
+    """Twelve workers of two executors on a node each; one node has room for one of them, the others for three."""
+    t = topology("t", {"a": 24}, workers=12, cpu_mhz=300.0)
+    model = Model(supervisors=[supervisor(f"n{i}", mhz=1000.0 if i else 500.0) for i in range(12)], topologies=[t])
+    workers = [Worker(supervisor=f"n{i}", port=6700, executors=[(e, e) for e in (i + 1, i + 13)]) for i in range(12)]
+    running = assigned(Plan(topologies=[TopologyPlan(id="t", workers=workers)]), model)
+    answer = compute(running, "best", {"iterations": 15_000})
+    assert isinstance(answer, Plan)
+    assert violations(running, answer) == []
+    assert answer.metrics["restarted_workers"] == 2
+
+
 def test_restart_cost_holds_back_a_move_that_wins_less():
     """Putting two exchanged executors right wins 30 tuples/s and restarts two workers."""
     model = alike_nodes()
