@@ -12,7 +12,7 @@ from stormpilot.model.compiled import NOWHERE, Floats, Ints
 from stormpilot.model.values import Infeasible
 from stormpilot.planner.bounds.linear import Level, Levels, Pair, Triangle
 from stormpilot.planner.placement.layout import Frame, Layout, empty_layout
-from stormpilot.planner.placement.problem import LeftS, Limits, Objective
+from stormpilot.planner.placement.problem import LeftS, Limits, Objective, no_limits
 from stormpilot.planner.search.annealing import Annealer
 
 LOAD_UNITS = 1e5  # integer units of a MHz or a MB
@@ -236,7 +236,7 @@ class Assignment:
     def refuted(self) -> Infeasible:
         """The answer after a proof that nothing fits: of the model, or only of a planner that caps its workers."""
         c = self.frame.compiled
-        capped = bool((self.limits.max_executors < np.diff(c.first_executor)).any())
+        capped = bool((self.limits.max_executors < no_limits(c).max_executors).any())
         beside = " beside the planner's own cap of executors per worker (raise alpha)" if capped else ""
         return Infeasible(
             constraint=self._blame(),

@@ -185,6 +185,18 @@ def test_a_topology_takes_no_slot_in_which_the_solution_has_another_one():
     assert np.bincount(frame.topology[found.sizes() > 0]).tolist() == [3, 2]
 
 
+@pytest.mark.parametrize("planner", ["default", "exact"])
+def test_a_rule_of_the_topology_on_workers_is_no_cap_of_the_planner(planner):
+    """One executor in a worker, both pinned to a node with one slot."""
+    t = topology("t", {"a": 2})
+    pinned = [msgspec.structs.replace(e, pin="n1") for e in t.executors]
+    t = msgspec.structs.replace(t, executors=pinned, worker_executors=1)
+    answer = compute(Model(supervisors=[supervisor("n1", 1), supervisor("n2", 1)], topologies=[t]), planner)
+    assert isinstance(answer, Infeasible)
+    assert answer.proved
+    assert "alpha" not in answer.text
+
+
 def test_infeasible_packing_is_proved():
     """Three executors of 60% of a node on two nodes: sums fit, no packing does."""
     t = topology("t", {"a": 3}, workers=3, cpu_mhz=60.0)
