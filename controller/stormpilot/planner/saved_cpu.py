@@ -33,7 +33,8 @@ PlanOne = Callable[[Model, LeftS], "Plan | Infeasible"]
 def with_saved_cpu(model: Model, plan_one: PlanOne, left_s: LeftS) -> Plan | Infeasible:
     """Plan with `plan_one`; where that finds no place, with the CPU that places save, as far as that was learned.
 
-    `left_s`: seconds that are left. The answer of the first attempt stands where no other plan is found.
+    `left_s`: seconds that are left. The answer of the first attempt stands where no other plan is found, but as no proof
+    that there is none, unless it is proved with the least that executors need, too.
     """
     if not learned(model):
         return plan_one(model, left_s)
@@ -52,13 +53,15 @@ def with_saved_cpu(model: Model, plan_one: PlanOne, left_s: LeftS) -> Plan | Inf
         tried = plan_one(_needing(compiled, needed), lambda after_s=after_s: left_s() - after_s)  # type: ignore[misc]
         if isinstance(tried, Infeasible) or tried.left_out:
             if n == 0:
+                if isinstance(tried, Infeasible) and tried.proved:
+                    return answer
                 break
             needed = (needed + least) / 2
             continue
         if not violations(model, tried):
             return _judged(model, compiled, tried)
         needed = (needed + proved_mhz(compiled, compiled.slots_of(tried))) / 2
-    return answer
+    return msgspec.structs.replace(answer, proved=False)
 
 
 def _tight(compiled: Compiled) -> bool:

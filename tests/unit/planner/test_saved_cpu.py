@@ -68,6 +68,15 @@ def test_workers_that_stay_apart_save_only_the_network() -> None:
     assert isinstance(compute(drained(600 - 200 * 0.5 * RELIED - 1), "online", seed=1), Infeasible)
 
 
+@pytest.mark.parametrize(("planner", "proved"), [("online", False), ("best", True)])
+def test_what_more_workers_would_need_is_no_proof_that_there_is_no_plan(planner: str, proved: bool) -> None:
+    """With all workers in use there is none, by which nothing is proved; even in one worker they need one MHz more."""
+    limit_mhz = 600 - (RELIED_MHZ if proved else 200 * 0.5 * RELIED) - 1
+    answer = compute(drained(limit_mhz), planner, seed=1)
+    assert isinstance(answer, Infeasible)
+    assert answer.proved == proved
+
+
 def test_node_is_refused_by_what_it_would_need() -> None:
     model = drained(600 - RELIED_MHZ + 1)
     plan = compute(model, "best", seed=1)
