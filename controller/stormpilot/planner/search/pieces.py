@@ -69,7 +69,10 @@ def _away(g: Space, piece: Ints, k: int, w: int) -> int:
 def try_piece(
     g: Space, e: int, n: int, most: int, exchange: bool, temperature: float, price: float, charge: float
 ) -> bool:
-    """Move a connected piece around e to node n; with `exchange`, one of about the same CPU comes back."""
+    """Move a connected piece around e to node n; with `exchange`, one of about the same CPU comes back.
+
+    Where there are rules on workers, two of one topology exchange their pieces, however full they are.
+    """
     a = g.executors[e].worker
     t = g.executors[e].topology
     m = g.workers[a].node
@@ -79,7 +82,11 @@ def try_piece(
     k = fill_around(g, g.piece, e, most, 1e300, NONE)
     inner = g.box[0].inner
     heap, heap_back = heap_of(g, g.piece, k), 0.0
-    b = worker_on(g, t, n, k, 0.0 if exchange else heap, a)  # what comes back may leave it room
+    f = someone_on(g, n) if exchange and g.box[0].sharing != 0 else NONE
+    if f != NOWHERE and g.executors[f].topology == t:
+        b = int(g.executors[f].worker)
+    else:
+        b = worker_on(g, t, n, k, heap, a)
     if (b == NOWHERE and not may_open(g, t, n)) or not lets_go(g, a, k):
         return False
     cpu, memory, forbidden = _contents(g, g.piece, k, m, n)
@@ -89,7 +96,8 @@ def try_piece(
     back = ZERO
     v, c = NONE, NONE  # the piece that comes back goes from v to c
     if exchange:
-        f = someone_on(g, n)
+        if f == NOWHERE:
+            f = someone_on(g, n)
         if f == NOWHERE:
             return False
         v = g.executors[f].worker
@@ -103,6 +111,8 @@ def try_piece(
         if (c == NOWHERE and not may_open(g, u, m)) or (v != b and not lets_go(g, v, back)):
             return False
         if c == a and g.workers[a].size - k + back > g.topologies[t].max_executors:
+            return False
+        if b == v and g.workers[b].size - back + k > g.topologies[t].max_executors:
             return False
         if alone(g, u) or not takes_heap(g, u, c, heap_back - (heap if c == a else 0.0)):
             return False

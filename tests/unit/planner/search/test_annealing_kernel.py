@@ -177,3 +177,18 @@ def test_on_a_node_an_executor_joins_the_worker_that_may_have_it(rule):
     start = Layout(np.array([0, 1, 2, 2, 2]), np.array([0, 0, 1]))
     assert annealer.cost(start) == 10.0
     assert annealer.search(start, np.random.default_rng(1), 5000, lambda: 1.0, first_temperature=0.0).cost == 0.0
+
+
+@pytest.mark.parametrize("rule", [{"worker_executors": 3}, {"worker_heap_mb": 300.0}], ids=["executors", "heap"])
+def test_full_workers_exchange_pieces_whichever_stands_first_on_its_node(rule):
+    """1 and 2, of n1's second worker, change places with 3 and 4, of n2's second: alone none of the four would go."""
+    t = topology("t", {"x": 12}, workers=4)
+    t = msgspec.structs.replace(t, components=[msgspec.structs.replace(t.components[0], heap_mb=100.0)], **rule)
+    near = {(1, 2): 100.0, (3, 4): 100.0, (5, 7): 50.0, (6, 8): 50.0, (7, 9): 50.0, (7, 10): 50.0, (8, 11): 50.0}
+    rates = traffic("t", near | {(8, 12): 50.0, (1, 8): 10.0, (3, 7): 10.0})
+    nodes = [supervisor("n1", 2, mhz=600.0), supervisor("n2", 2, mhz=600.0)]
+    frame = frame_of(compile_model(Model(supervisors=nodes, topologies=[t], traffic=rates)))
+    annealer = Annealer(frame, Objective((1.0, 2.0, 2.0)), no_limits(frame.compiled))
+    start = Layout(np.array([1, 1, 3, 3, 1, 3, 0, 2, 0, 0, 2, 2]), np.array([0, 0, 1, 1]))
+    assert annealer.cost(start) == 140.0
+    assert annealer.search(start, np.random.default_rng(1), 20_000, lambda: 1.0, first_temperature=0.0).cost == 120.0
