@@ -12,6 +12,7 @@ what CPU that takes. Every other grouping keeps its measured split. See docs/con
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import msgspec
 import numpy as np
@@ -123,6 +124,14 @@ class FlowModel:
         """The part of every executor's CPU that follows from its place, under a complete placement; E, MHz."""
         return self._followed(placement)[3]
 
+    @cached_property
+    def _component(self) -> Ints:
+        """E -> component of the flows, where those that stand by are one of their own."""
+        component = np.empty(len(self.flows.members), dtype=np.int64)
+        sizes = np.diff(self.flows.first_member)
+        component[self.flows.members] = np.repeat(np.arange(len(sizes)), sizes)
+        return component
+
     def _followed(self, placement: Ints) -> tuple[Floats, Floats, Floats, Floats]:
         """Input and CPU of executors, the totals, and the part of the CPU that follows from places."""
         c = self.compiled
@@ -140,7 +149,7 @@ class FlowModel:
             return received, cpu, sums, np.zeros(c.executors)
         places = places_mhz(c, placement, received, room.sums)
         base, cost, rule, own = self.work
-        k = c.component
+        k = self._component
         work = np.where(rule[k] == arrays.FOLLOWS, base[k] + cost[k] * received, own)
         work += np.where(rule[k] == arrays.OWN, cost[k] * (received - self.flows.received_tps), 0.0)
         law = np.array(known, dtype=np.bool_)[c.topology]
@@ -203,21 +212,22 @@ def predicted(model: Model, plan: Plan) -> Model:
 
 def flow_model(model: Model, compiled: Compiled | None = None) -> FlowModel:
     """Derive the flows of a model; `compiled` saves compiling it again."""
+    compiled = compile_model(model) if compiled is None else compiled
     apart = _standby_apart(model)
-    if apart is not model or compiled is None:
-        compiled = compile_model(apart)
-    flows, shuffled_tps = flows_of(compiled)
+    seen = compiled if apart is model else compile_model(apart)
+    flows, shuffled_tps = flows_of(seen)
     if not has_law(compiled):
         return FlowModel(compiled, flows, shuffled_tps)
     places = places_mhz(compiled, compiled.current, flows.received_tps, measured_sums(compiled, compiled.current))
     work = compiled.cpu_mhz - places
-    return FlowModel(compiled, flows, shuffled_tps, (*cpu_laws(flows, compiled, work), work))
+    return FlowModel(compiled, flows, shuffled_tps, (*cpu_laws(flows, seen, work), work))
 
 
 def _standby_apart(model: Model) -> Model:
     """The model with executors that stand by as components of their own, to which nothing flows.
 
-    The same object where there are none.
+    Only for the flows: what is said of their component (exclusions, rules) holds for them too. The same object where
+    there are none.
     """
     if not any(t.standby for t in model.topologies):
         return model

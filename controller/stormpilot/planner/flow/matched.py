@@ -23,7 +23,7 @@ def matched(flow: FlowModel) -> Model:
     c, f = flow.compiled, flow.flows
     cpu = c.cpu_mhz.copy()
     edges: list[tuple[int, int, float]] = []
-    for k in range(len(c.component_names)):
+    for k in range(len(f.first_member) - 1):
         own = f.members[f.first_member[k] : f.first_member[k + 1]]
         if f.cpu_rule[k] == arrays.FOLLOWS:
             cpu[own] = f.base_mhz[k] + f.cost_mhz[k] * float(f.received_tps[own].mean())

@@ -77,6 +77,21 @@ def test_planner_of_a_paper_plans_as_published_and_is_judged_by_both() -> None:
     assert both.metrics["flow_inter_node_tps"] == pytest.approx(judged(model, plain))
 
 
+def test_executors_that_stand_by_keep_what_is_said_of_their_component() -> None:
+    """3 stands by for 2: without it n2 had room for all that talk, but n1 is closed to it as to 2."""
+    t = topology("t", {"spout": 1, "bolt": 2, "sink": 1}, streams=[("spout", "bolt"), ("spout", "sink")])
+    model = Model(
+        supervisors=[supervisor("n1", mhz=300.0), supervisor("n2", mhz=300.0)],
+        topologies=[msgspec.structs.replace(t, standby=[3])],
+        traffic=traffic("t", {(1, 2): 100.0, (1, 4): 100.0}),
+        exclusions=[Exclusion(supervisor="n1", topology="t", component="bolt")],
+    )
+    plan = compute(model, "best", QUICK, traffic="flow")
+    assert isinstance(plan, Plan)
+    assert violations(model, plan) == []
+    assert plan.metrics["flow_inter_node_tps"] == pytest.approx(100.0)
+
+
 def two_sources() -> Model:
     """Two spouts shuffle to two bolts, each of which needs 0.6 of a core for the tuples of one."""
     t = topology(
