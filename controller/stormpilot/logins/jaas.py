@@ -62,26 +62,31 @@ def digest_login(file: Path, section: str, named_by: str) -> SaslLogin:
 
 
 def _sections(text: str, where: str) -> dict[str, tuple[str, dict[str, str]]]:
-    """By section its first login module with the module's options."""
+    """By section its first login module with the module's options. Errors name lines, whose words may be secret."""
     tokens = _tokens(text, where)
     found: dict[str, tuple[str, dict[str, str]]] = {}
     at = 0
 
     def take(expected: str = "") -> str:
         nonlocal at
-        token = tokens[at] if at < len(tokens) else "the end of the file"
+        if at == len(tokens):
+            raise UsageError(f"{where}: not a JAAS file: it ends too early")
+        token, line = tokens[at]
         if expected and token != expected:
-            raise UsageError(f"{where}: not a JAAS file: expected {expected!r}, got {token}")
+            raise UsageError(f"{where}:{line}: not a JAAS file: expected {expected!r}")
         at += 1
         return token
+
+    def follows(*marks: str) -> bool:
+        return at < len(tokens) and tokens[at][0] in marks
 
     while at < len(tokens):
         name = _unquoted(take())
         take("{")
         modules: list[tuple[str, dict[str, str]]] = []
-        while at < len(tokens) and tokens[at] != "}":
+        while not follows("}"):
             module, _flag, options = take(), take(), {}
-            while at < len(tokens) and tokens[at] not in ("}", ";"):
+            while not follows("}", ";"):
                 key = take()
                 take("=")
                 options[key] = _unquoted(take())
@@ -97,7 +102,8 @@ def _unquoted(token: str) -> str:
     return token[1:-1] if token[0] in "\"'" else token
 
 
-def _tokens(text: str, where: str) -> list[str]:
+def _tokens(text: str, where: str) -> list[tuple[str, int]]:
+    """The tokens, each with its line."""
     found, at = [], 0
     text = text.rstrip()
     while at < len(text):
@@ -108,5 +114,5 @@ def _tokens(text: str, where: str) -> list[str]:
         at = match.end()
         token = match["quoted"] or match["mark"] or match["word"]
         if token:
-            found.append(token)
+            found.append((token, text.count("\n", 0, at) + 1))
     return found

@@ -83,6 +83,22 @@ def test_what_is_no_jaas_file_is_refused_with_its_name(tmp_path: Path, text: str
         digest_login(tmp_path / "x", "Client", "here")
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        'Client {\n a.Module required\n user="storm"\n password "s3cret";\n};',
+        "Client {\n a.Module required\n user=storm\n password=s3=cret;\n};",
+        'Client {\n a.Module required\n user="storm"\n password="s3"cret";\n};',
+    ],
+)
+def test_what_is_wrong_is_told_by_its_line_and_shows_no_password(tmp_path: Path, text: str) -> None:
+    (tmp_path / "x").write_text(text)
+    with pytest.raises(UsageError, match=r"x \(here\):4: not a JAAS file") as e:
+        digest_login(tmp_path / "x", "Client", "here")
+    assert "cret" not in str(e.value)
+    assert "s3" not in str(e.value)
+
+
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"nowhere \(here\): cannot read it: No such file"):
         digest_login(tmp_path / "nowhere", "Client", "here")
