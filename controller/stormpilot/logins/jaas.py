@@ -14,9 +14,12 @@ from stormpilot.errors import UsageError
 ZOOKEEPER_SECTION = "Client"
 NIMBUS_SECTION = "StormClient"
 _TOKEN = re.compile(
-    r"""\s*(?://[^\n]*|/\*.*?\*/|\#[^\n]*|(?P<quoted>"[^"]*"|'[^']*')|(?P<mark>[{};=])|(?P<word>[^\s{};="']+))""",
+    r"""\s*(?://[^\n]*|/\*.*?\*/|\#[^\n]*|(?P<quoted>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')"""
+    r"""|(?P<mark>[{};=])|(?P<word>[^\s{};="']+))""",
     re.DOTALL,
 )
+_ESCAPE = re.compile(r"\\([0-3][0-7]{0,2}|[4-7][0-7]?|.)", re.DOTALL)
+_ESCAPED = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 
 
 class NoSectionError(UsageError):
@@ -99,7 +102,10 @@ def _sections(text: str, where: str) -> dict[str, tuple[str, dict[str, str]]]:
 
 
 def _unquoted(token: str) -> str:
-    return token[1:-1] if token[0] in "\"'" else token
+    """Text of a token; behind a backslash as Java reads it, whose `StreamTokenizer` these files are for."""
+    if token[0] not in "\"'":
+        return token
+    return _ESCAPE.sub(lambda e: chr(int(e[1], 8)) if e[1][0] in "01234567" else _ESCAPED.get(e[1], e[1]), token[1:-1])
 
 
 def _tokens(text: str, where: str) -> list[tuple[str, int]]:

@@ -43,6 +43,20 @@ def test_the_login_of_a_section_is_its_user_name_and_password(file: Path) -> Non
     assert digest_login(file, NIMBUS_SECTION, "here") == SaslLogin("bob", "")
 
 
+@pytest.mark.parametrize(
+    ("written", "password"),
+    [
+        (r'"a\\b"', "a\\b"),
+        (r'"a\"b"', 'a"b'),
+        (r"'a\'b'", "a'b"),
+        (r'"a\d\t\101\47\4777"', "ad\tA''77"),
+    ],
+)
+def test_a_backslash_in_quotation_marks_is_read_as_in_java(tmp_path: Path, written: str, password: str) -> None:
+    (tmp_path / "x").write_text(f"Client {{ a.Module required username=bob password={written}; }};")
+    assert digest_login(tmp_path / "x", "Client", "here") == SaslLogin("bob", password)
+
+
 def test_a_password_is_never_shown(file: Path) -> None:
     assert "se=cr" not in repr(digest_login(file, "Client", "here"))
 
