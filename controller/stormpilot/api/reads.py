@@ -241,6 +241,9 @@ def config(source: From) -> dict[str, Any]:
         scheme, _, rest = str(values["notify.url"]).partition("://")
         host = rest.partition("/")[0].rpartition("@")[2].partition("?")[0]
         values["notify.url"] = f"{scheme}://{host}/{SECRET}"
+    scheme, _, who = str(values.get("zookeeper.nimbus_acl") or "").partition(":")
+    if scheme == "digest":  # with the hash of a password, without salt
+        values["zookeeper.nimbus_acl"] = f"{scheme}:{who.partition(':')[0]}:{SECRET}"
     return values
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from doubles.snapshots import topology
+from stormpilot.config import ZooKeeperSection
 from stormpilot.messages.core import encode
 from stormpilot.messages.settings import AuditRecord
 from stormpilot.operate.status import gather
@@ -123,6 +125,15 @@ def test_config_shows_no_secret(api: Api) -> None:
     assert values["notify.url"] == "https://example.org/..."
     for secret in ("pw@", "T000", "key=1"):
         assert secret not in str(values)
+
+
+@pytest.mark.parametrize(
+    ("acl", "shown"), [("digest:storm:c2VjcmV0=", "digest:storm:..."), ("sasl:storm", "sasl:storm"), (None, None)]
+)
+def test_config_shows_whom_an_access_list_names_without_the_hash(api: Api, acl: str | None, shown: str | None) -> None:
+    section = ZooKeeperSection(auth_file="login", nimbus_acl=acl)
+    api.source.config = msgspec.structs.replace(api.config, zookeeper=section)
+    assert read(api, f"{API}/config")["zookeeper.nimbus_acl"] == shown
 
 
 def test_planners(api: Api) -> None:
