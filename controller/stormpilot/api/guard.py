@@ -46,19 +46,18 @@ class Doorkeeper:
         given = connection.headers.get("authorization")
         if given is not None:
             return self._bearer(given)
-        here = self._loopback(connection)
-        if self._section.allow_loopback_mutations and here:
-            self._check_host(connection)
+        if self._trusted(connection):
             return Caller(f"anonymous@{connection.client.host if connection.client else 'loopback'}", Role.admin)
         if self._tokens is not None:
             raise ProblemError(401, "UNAUTHENTICATED", "send Authorization: Bearer TOKEN", headers=CHALLENGE)
-        self._check_host(connection)
+        if is_loopback(self._section.host) and not self._named(connection):  # else it may have any name
+            asked = _asked_for(connection) or "nothing"
+            raise ProblemError(403, "HOST", f"without a token, ask for localhost, not for {asked}")
         return Caller("anonymous", Role.viewer)
 
     def wants_token(self, connection: Connection) -> bool:
         """Whether who comes without a token is turned away for that."""
-        local = self._section.allow_loopback_mutations and self._loopback(connection)
-        return self._tokens is not None and not local
+        return self._tokens is not None and not self._trusted(connection)
 
     def _bearer(self, given: str) -> Caller:
         scheme, _, token = given.partition(" ")
@@ -70,14 +69,14 @@ class Doorkeeper:
             raise ProblemError(401, "UNAUTHENTICATED", why, headers=CHALLENGE)
         return Caller(found.name, found.role)
 
-    def _check_host(self, connection: Connection) -> None:
-        if not is_loopback(self._section.host):
-            return  # insecure: true; no name is known to be ours
-        host = connection.headers.get("host", "")
-        with contextlib.suppress(ValueError):  # it is no name: not ours either
-            host = urlsplit(f"//{host}").hostname or ""
-        if host not in ("localhost", self._section.host) and not is_loopback(host):
-            raise ProblemError(403, "HOST", f"without a token, ask for localhost, not for {host or 'nothing'}")
+    def _trusted(self, connection: Connection) -> bool:
+        """Whether it may do everything without a token."""
+        return self._section.allow_loopback_mutations and self._loopback(connection) and self._named(connection)
+
+    def _named(self, connection: Connection) -> bool:
+        """Whether it asked for this machine, by a name that nobody else can make point here."""
+        host = _asked_for(connection)
+        return host in ("localhost", self._section.host) or is_loopback(host)
 
     @staticmethod
     def _loopback(connection: Connection) -> bool:
@@ -85,6 +84,14 @@ class Doorkeeper:
             return connection.client is not None and ipaddress.ip_address(connection.client.host).is_loopback
         except ValueError:
             return False
+
+
+def _asked_for(connection: Connection) -> str:
+    """The name in the header `Host`."""
+    host = connection.headers.get("host", "")
+    with contextlib.suppress(ValueError):  # it is no name: not ours either
+        return urlsplit(f"//{host}").hostname or ""
+    return host
 
 
 def needs(role: Role) -> Guard:

@@ -120,6 +120,20 @@ def test_page_elsewhere_whose_name_points_here_is_refused(make: Make, section: d
             assert client.get(STATUS, headers={"Host": host}).status_code == 200, host
 
 
+@pytest.mark.parametrize("section", [{"tokens_file": None}, {}])
+def test_page_elsewhere_changes_nothing_where_every_address_is_served_either(
+    make: Make, section: dict[str, None]
+) -> None:
+    api = make(host="0.0.0.0", insecure=True, allow_loopback_mutations=True, **section)
+    api.run()
+    with api.client(address="127.0.0.1") as client:
+        assert client.post(PAUSE, json={}, headers={"Host": "evil.example:8470"}).status_code in (401, 403)
+        assert api.setting(api.paths.pause()) is None
+        assert client.post(PAUSE, json={}, headers={"Host": "localhost:8470"}).status_code == 200
+        reads = client.get(STATUS, headers={"Host": "nimbus-1:8470"})  # as Prometheus does on this machine
+        assert reads.status_code == (200 if "tokens_file" in section else 401)
+
+
 def test_form_of_a_page_elsewhere_is_refused(make: Make) -> None:
     """What a browser sends across sites without asking first: no kind of it is understood."""
     api = make(tokens_file=None, allow_loopback_mutations=True)
