@@ -13,7 +13,7 @@ import structlog
 
 from stormpilot import clock
 from stormpilot.api.board import CompletedCycle, ProcessStatus
-from stormpilot.config import Config, EventKind, zookeeper_login
+from stormpilot.config import Config, EventKind, NotifySection, zookeeper_login
 from stormpilot.decide.report import CycleReport
 from stormpilot.messages.controller_state import ControllerState
 from stormpilot.notify.events import Event, EventDetector, Status
@@ -83,17 +83,13 @@ class Service:
         """Where the API is served now."""
         return None if self._server is None else self._server.address
 
-    @_guarded
     def start(self) -> None:
-        """Begin to serve and to notify, as far as the configuration says so."""
-        if self._config.notify.url is not None:
-            from stormpilot.notify.webhook import Webhook
-
-            self._webhook = Webhook(self._config.notify, self.board.name)
-            self._webhook.start()
+        """Begin to serve and to notify, as far as the configuration says so; neither needs the other."""
+        self._notify(self._config.notify)
         if self._config.api.enabled:
             self._serve()
 
+    @_guarded
     def _serve(self) -> None:
         from stormpilot.api.app import create_app
         from stormpilot.api.health import fresh_for_s
@@ -187,16 +183,21 @@ class Service:
         """A new configuration is in force; where the API listens stays as it is until a restart."""
         if config.api != self._config.api:
             log.warning("the api section changed: restart the controller to have it served so")
-        if config.notify != self._config.notify:
-            self._renotify(config)
         self._config = config
         if self._source is not None:
             self._source.config = config
+        self._notify(config.notify)
 
-    def _renotify(self, config: Config) -> None:
+    @_guarded
+    def _notify(self, section: NotifySection) -> None:
+        """Have a webhook as this section, and the file of headers that it names, say now."""
+        if section.url is None and self._webhook is None:
+            return
         from stormpilot.notify.webhook import Webhook
 
-        fresh = None if config.notify.url is None else Webhook(config.notify, self.board.name)
+        fresh = None if section.url is None else Webhook(section, self.board.name)
+        if fresh is not None and self._webhook is not None and fresh.sends_as(self._webhook):
+            return
         old, self._webhook = self._webhook, fresh
         if fresh is not None:
             fresh.start()

@@ -71,6 +71,10 @@ class Webhook:
         self.outcomes: Counter[str] = Counter(sent=0, failed=0, dropped=0)
         self._thread = threading.Thread(target=self._run, name="webhook", daemon=True)
 
+    def sends_as(self, other: Webhook) -> bool:
+        """Whether both have the same settings and headers."""
+        return (self._section, self._headers) == (other._section, other._headers)
+
     def start(self) -> None:
         """Begin."""
         self._thread.start()

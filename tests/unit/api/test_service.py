@@ -5,14 +5,17 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 import structlog
 
 from doubles.models import NOW_MS, plan_message
+from doubles.shim import until
 from stormpilot.api.service import Service
 from stormpilot.config import ApiSection, Config, NotifySection
+from stormpilot.config.sections import LogSection
 from stormpilot.decide.reasons import Decision, Reason
 from stormpilot.decide.report import CycleReport
 from stormpilot.messages.core import HistoryEntry
@@ -83,6 +86,35 @@ def test_start_that_cannot_work_leaves_the_controller_alone(make: Make, lines: l
     service.leading(1)
     service.cycle_done(CycleReport(NOW_MS), OBSERVATION, None, 5.0)
     assert service.board.part == "leading"
+
+
+def test_file_of_headers_that_is_missing_keeps_the_api_from_nobody(make: Make) -> None:
+    notify = NotifySection(url="http://127.0.0.1:1/x", headers_file="/nowhere")
+    service = make(api=ApiSection(port=0), notify=notify)
+    until(lambda: service.address, "the API to be served")
+
+
+def test_reload_takes_headers_that_changed_and_keeps_a_webhook_that_sends_as_before(
+    make: Make, tmp_path: Path, lines: list[Any]
+) -> None:
+    file = tmp_path / "headers"
+    section = NotifySection(url="http://127.0.0.1:1/x", headers_file=str(file))
+    service = make(notify=section)
+    assert service._webhook is None, "its file is missing"
+    file.write_text("X: one\n")
+    service.reconfigured(Config(api=OFF, notify=section))
+    first = service._webhook
+    assert first is not None
+    service.reconfigured(Config(api=OFF, notify=section, log=LogSection(level="debug")))
+    assert service._webhook is first
+    file.write_text("X: two\n")
+    service.reconfigured(Config(api=OFF, notify=section))
+    assert service._webhook is not first
+    assert service._webhook is not None
+    assert service._webhook._headers == {"X": "two"}
+    file.unlink()
+    service.reconfigured(Config(api=OFF, notify=section))
+    assert service._webhook._headers == {"X": "two"}, "what was read stays"
 
 
 def test_leader_says_that_it_is_up_and_down(make: Make) -> None:
