@@ -57,6 +57,7 @@ class EventDetector:
 
     def __init__(self) -> None:
         self._lasting: dict[tuple[str, str], Event] = {}
+        self._reported: dict[tuple[str, str], Event] = {}
 
     def observe(self, report: CycleReport) -> list[Event]:
         """New events of this cycle."""
@@ -69,12 +70,12 @@ class EventDetector:
         ]
 
     def _began(self, report: CycleReport) -> Iterator[Event]:
-        """Events that the cycle itself reports once."""
+        """Events that the cycle itself reports once, and the end of those that last when their topology is gone."""
         for e in report.events:
             if e.kind not in BEGAN:
                 continue
             kind, status = BEGAN[e.kind]
-            yield Event(
+            event = Event(
                 event=kind,
                 status=status,
                 at_ms=e.at_ms,
@@ -85,6 +86,15 @@ class EventDetector:
                 value=e.value,
                 threshold=e.threshold,
             )
+            if status == "firing":
+                self._reported[kind, e.topology_id] = event
+            elif status == "resolved":
+                self._reported.pop((kind, e.topology_id), None)
+            yield event
+        if report.waiting_for:
+            return  # nobody knows which topologies run
+        for key in [k for k in self._reported if k[1] not in report.names]:
+            yield _over(self._reported.pop(key), report)
 
     def published(self, report: CycleReport) -> Iterator[Event]:
         """The plans that were published."""
@@ -136,15 +146,15 @@ class EventDetector:
                 yield event
         for key, event in self._lasting.items():
             if key not in now:
-                yield msgspec.structs.replace(
-                    event,
-                    status="resolved",
-                    at_ms=report.at_ms,
-                    text=f"over: {event.text}",
-                    value=None,
-                    threshold=None,
-                )
+                yield _over(event, report)
         self._lasting = now
+
+
+def _over(event: Event, report: CycleReport) -> Event:
+    """The end of what lasted."""
+    return msgspec.structs.replace(
+        event, status="resolved", at_ms=report.at_ms, text=f"over: {event.text}", value=None, threshold=None
+    )
 
 
 def _of(report: CycleReport, decision: Decision, kind: EventKind, status: Status) -> Event:

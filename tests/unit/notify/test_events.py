@@ -147,3 +147,17 @@ def test_what_a_cycle_tells_once_is_passed_on() -> None:
         ("resources_insufficient", "resolved"),
     ]
     assert told(EventDetector(), events=[began(EventKind.MOVE_HELPED)]) == []
+
+
+@pytest.mark.parametrize("kind", [EventKind.SIZE_PROPOSED, EventKind.RESOURCES_INSUFFICIENT])
+def test_topology_that_is_gone_resolves_what_a_cycle_told_of_it_once(kind: EventKind) -> None:
+    watch, name = EventDetector(), kind.value.lower()
+    assert told(watch, events=[Began(kind, ID, "flights", "text", NOW_MS, 1.0, 2.0)]) == [(name, "firing")]
+    assert told(watch) == []
+    unknown = CycleReport(NOW_MS, waiting_for="no cluster snapshot yet")
+    gone = CycleReport(NOW_MS + 1, names={OTHER: "words"})
+    assert watch.observe(unknown) == []
+    (event,) = watch.observe(gone)
+    assert (event.event, event.status, event.topology, event.value) == (name, "resolved", "flights", None)
+    assert (event.at_ms, event.text) == (NOW_MS + 1, "over: flights: text")
+    assert watch.observe(gone) == []
