@@ -102,8 +102,10 @@ def test_all_unknown_settings_are_named_at_once() -> None:
 
 def test_relative_paths_start_at_the_file(tmp_path: Path) -> None:
     file = tmp_path / "c.yaml"
-    file.write_text("traffic_log: {dir: log}\nzookeeper: {auth_file: /etc/x}\n")
+    sizing = "sizing: {files: {a: a.yaml, b: /b.yaml}}\n"
+    file.write_text(f"traffic_log: {{dir: log}}\nzookeeper: {{auth_file: /etc/x}}\n{sizing}")
     config = load(file)
+    assert config.sizing.files == {"a": str(tmp_path / "a.yaml"), "b": "/b.yaml"}
     assert config.traffic_log.dir == str(tmp_path / "log")
     assert config.zookeeper.auth_file == "/etc/x"
 

@@ -135,23 +135,26 @@ PATHS = {
     "zookeeper": ("auth_file", "jaas_file", "ca_file", "cert_file", "key_file"),
     "publish": ("plan_key_file",),
     "traffic_log": ("dir",),
+    "sizing": ("files",),
     "api": ("tokens_file", "cert_file", "key_file"),
     "notify": ("headers_file",),
 }
-"""Settings that are paths, by section: relative ones start at the folder of the configuration file."""
+"""Settings that are paths, or name some, by section: relative ones start at the folder of the configuration file."""
 
 
 def _with_absolute_paths(config: Config, folder: Path) -> Config:
     changed = {}
     for name, fields in PATHS.items():
         section = getattr(config, name)
-        given = {
-            f: value if "://" in value else str(folder / value)
-            for f in fields
-            if (value := getattr(section, f)) is not None
-        }
+        given = {f: _absolute(value, folder) for f in fields if (value := getattr(section, f)) is not None}
         changed[name] = msgspec.structs.replace(section, **given)
     return msgspec.structs.replace(config, **changed)
+
+
+def _absolute(value: str | dict[str, str], folder: Path) -> str | dict[str, str]:
+    if isinstance(value, dict):
+        return {name: str(folder / file) for name, file in value.items()}
+    return value if "://" in value else str(folder / value)
 
 
 def _wrong_keys(node: yaml.Node, kind: type[Section] | None, path: str, lines: dict[str, int]) -> list[tuple[int, str]]:
