@@ -44,13 +44,13 @@ def ready(board: ProcessStatus, config: Config, leaders_age_s: float | None) -> 
 
     `leaders_age_s` is how old the state that the leader wrote is; None where there is none.
     """
-    limit_s = fresh_for_s(config)
+    limit_s, cycle_s = fresh_for_s(config), board.cycle_s  # once: it goes when the leadership ends
     if not board.zookeeper_connected():
         return _health(board, False, "ZooKeeper is not connected")
     if board.part == "leading":
-        if board.cycle_s is None:
+        if cycle_s is None:
             return _health(board, False, "leading, and the first cycle is not over yet")
-        age_s = board.clock_s() - board.cycle_s
+        age_s = board.clock_s() - cycle_s
         fresh = age_s <= limit_s
         return _health(board, fresh, f"leading; the last cycle was {age_s:.0f} s ago")
     if board.part == "standby":

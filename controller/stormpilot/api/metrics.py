@@ -178,9 +178,10 @@ class _OnScrape(Collector):
     def collect(self) -> Iterator[Metric]:
         """All of it."""
         yield from self._process()
-        if self._board.last is not None:
-            yield from self._cluster(self._board.last)
-            yield from self._topologies(self._board.last)
+        last = self._board.last  # once: it goes when the leadership ends
+        if last is not None:
+            yield from self._cluster(last)
+            yield from self._topologies(last)
 
     def _process(self) -> Iterator[Metric]:
         b = self._board
@@ -191,7 +192,8 @@ class _OnScrape(Collector):
         yield _total(
             "cycles", "Cycles, by how they ended.", ["outcome"], {("done",): b.cycles, ("failed",): b.failed_cycles}
         )
-        since_s = b.became_s if b.cycle_s is None and b.part == "leading" else b.cycle_s
+        cycle_s = b.cycle_s
+        since_s = b.became_s if cycle_s is None and b.part == "leading" else cycle_s
         if since_s is not None:
             text = "Since the last cycle ended; before the first one, since this process leads."
             yield _one("last_cycle_age_seconds", text, b.clock_s() - since_s)

@@ -80,7 +80,8 @@ class Source:
             if board.leader:
                 who = f"{board.leader} leads; ask the API on {board.leader.partition(':')[0]}"
             raise ProblemError(503, "NOT_LEADING", f"{board.name} measures nothing: {who}")
-        found = None if board.last is None else board.last.model
+        last = board.last
+        found = None if last is None else last.model
         if found is None:
             raise ProblemError(
                 503, "NO_MODEL", "there is no model yet: no cycle is over, or no snapshot of the cluster"

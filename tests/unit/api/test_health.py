@@ -52,6 +52,14 @@ def test_cycle_that_hangs_is_not_alive() -> None:
     assert alive(b, CONFIG).ok
 
 
+def test_leadership_that_ends_during_a_question_fails_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    b, clock = board()
+    b.become("leading", epoch=1)
+    left = [clock.now_s]
+    monkeypatch.setattr(ProcessStatus, "cycle_s", property(lambda _: left.pop() if left else None, lambda *_: None))
+    assert ready(b, CONFIG, None).ok
+
+
 def test_standby_is_alive_however_long_it_waits() -> None:
     b, clock = board()
     b.become("standby", leader="n2:8")

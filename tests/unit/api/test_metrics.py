@@ -116,6 +116,14 @@ PUBLISH = Decision(ID, "publish", Reason.GAIN, "falls", 0.6, 0.1, None, 3, (100.
 HOLD = Decision(ID, "skip", Reason.COOL_DOWN, "young", 12.0, 180.0)
 
 
+def test_leadership_that_ends_during_a_scrape_fails_none(scraped: Scraped, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = looked(HOLD)
+    scraped.cycle(seen)
+    left = [seen]
+    monkeypatch.setattr(ProcessStatus, "last", property(lambda _: left.pop() if left else None, lambda *_: None))
+    assert scraped.value("unreadable_znodes") == 1
+
+
 def test_what_happens_is_counted(scraped: Scraped) -> None:
     scraped.cycle(looked(PUBLISH, plan=True))
     scraped.cycle(looked(HOLD))
