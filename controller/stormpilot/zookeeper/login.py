@@ -81,10 +81,11 @@ class Login:
 def addresses(hosts: str) -> list[tuple[str, str]]:
     """Host and port of each server of `host:port,host:port`, in its order; ports as written."""
     found = []
-    for part in hosts.partition("/")[0].split(","):
-        host, colon, port = part.strip().rpartition(":")
-        if part.strip():
-            found.append((host.strip("[]"), port) if colon else (part.strip(), DEFAULT_PORT))
+    for address in filter(None, (part.strip() for part in hosts.partition("/")[0].split(","))):
+        host, colon, port = address.rpartition(":")
+        if not colon or port.endswith("]"):  # the colon is one of an IPv6 address
+            host, port = address, DEFAULT_PORT
+        found.append((host.strip("[]"), port))
     return found
 
 

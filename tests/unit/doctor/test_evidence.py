@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from kazoo.hosts import collect_hosts
 
 from doubles import snapshots
 from doubles.memory_zookeeper import MemoryZooKeeper
@@ -15,7 +16,22 @@ from stormpilot.doctor.surroundings import clocks
 from stormpilot.errors import UsageError
 from stormpilot.messages.core import encode
 from stormpilot.nimbus import Address
+from stormpilot.zookeeper.login import addresses
 from stormpilot.zookeeper.paths import Paths
+
+
+@pytest.mark.parametrize(
+    ("hosts", "servers"),
+    [
+        ("zk1", [("zk1", "2181")]),
+        ("zk1:2182, zk2/storm", [("zk1", "2182"), ("zk2", "2181")]),
+        ("[fd00::1]:2182,[fd00::2]", [("fd00::1", "2182"), ("fd00::2", "2181")]),
+        ("[::]", [("::", "2181")]),
+    ],
+)
+def test_servers_of_a_connection_string_are_those_of_the_client(hosts: str, servers: list[tuple[str, str]]) -> None:
+    assert addresses(hosts) == servers
+    assert [(host, str(port)) for host, port in collect_hosts(hosts)[0]] == servers
 
 
 def test_nimbus_is_asked_at_the_port_that_storm_registered() -> None:
