@@ -125,6 +125,9 @@ def test_login_is_read_from_its_file(tmp_path: Path) -> None:
     assert zookeeper_login(section) == Login("storm:secret")
     own = parse("zookeeper: {auth_file: login, nimbus_acl: 'digest:storm:h='}", "c.yaml", tmp_path).zookeeper
     assert zookeeper_login(own) == Login("storm:secret", readers=(("digest", "storm:h="),))
+    for no_acl in ("digest:storm", "digest:storm:a:b", "digest::h=", "storm:h="):  # ZooKeeper would take no znode
+        with pytest.raises(UsageError, match=r"c\.yaml:1: zookeeper\.nimbus_acl: "):
+            parse(f"zookeeper: {{auth_file: login, nimbus_acl: '{no_acl}'}}", "c.yaml", tmp_path)
     with pytest.raises(UsageError, match="nimbus_acl without auth_file or jaas_file"):
         parse("zookeeper: {nimbus_acl: 'digest:storm:h='}", "c.yaml", tmp_path)
     for wrong in ("storm", "", "a:b c\n", ":x"):

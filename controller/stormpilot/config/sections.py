@@ -48,7 +48,7 @@ class ZooKeeperSection(Section, frozen=True, kw_only=True):
         ),
     ] = None
     nimbus_acl: Annotated[
-        Annotated[str, Meta(pattern=r"^(digest|sasl):\S+$")] | None,
+        Annotated[str, Meta(pattern=r"^(digest:[^\s:]+:[^\s:]+|sasl:\S+)$")] | None,
         Meta(
             extra=ADVANCED,
             description="where auth_file or jaas_file is a login of the controller's own: the login of Storm's daemons "
