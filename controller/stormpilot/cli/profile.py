@@ -354,10 +354,12 @@ def _drawn(file: Path, name: str, peaks: list[Trial], record: Record) -> Path | 
 
 
 def _show(name: str, peaks: list[Trial], record: Record, output: Path, drawn: Path | None) -> None:
+    from stormpilot.sizing.performance import rate_text
+
     rows = [
         [
             str(p.threads),
-            f"{p.rate_tps:,.4g}",
+            rate_text(p.rate_tps),
             f"{p.cpu_share:.0%}",
             f"{p.memory_share:.0%}",
             f"{p.memory_mb:,.0f}",

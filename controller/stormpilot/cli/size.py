@@ -372,4 +372,6 @@ def _percent(share: float) -> str:
 
 
 def _rate(tps: float | None) -> str:
-    return "-" if tps is None else f"{tps:,.0f}" if tps >= 1000 else f"{tps:.4g}"
+    from stormpilot.sizing.performance import rate_text
+
+    return "-" if tps is None else rate_text(tps)

@@ -14,6 +14,7 @@ from typing import Literal
 from stormpilot.errors import RefusedError, UsageError
 from stormpilot.model.values import Edge, Model, Topology
 from stormpilot.sizing.allocation import Allocation, allocate
+from stormpilot.sizing.performance import rate_text
 from stormpilot.sizing.placement import Placed, place
 from stormpilot.sizing.prediction import Threads, cores_of, predict
 from stormpilot.sizing.problem import Problem
@@ -68,7 +69,8 @@ class Advice:
             )
         sent = "and more is held back" if self.held else f"{self.rate_tps / self.supported_tps:.0%} of that"
         return (
-            f"its threads support {self.supported_tps:,.4g}/s of each source, {self.rate_tps:,.4g}/s come, {sent}: "
+            f"its threads support {rate_text(self.supported_tps)}/s of each source, {rate_text(self.rate_tps)}/s come, "
+            f"{sent}: "
             f"{', '.join([*changed, *filter(None, [slots])]) or 'other places'}; {first}"
         )
 

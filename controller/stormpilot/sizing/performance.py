@@ -90,3 +90,8 @@ class Performance(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
                 part = (wanted - low.rate_tps) / (high.rate_tps - low.rate_tps)
                 return low.threads + max(math.ceil(part * (high.threads - low.threads) - 1e-6), 1)
         raise ValueError(f"{self.name}: no number of threads on one slot sustains {rate_tps:g}/s")
+
+
+def rate_text(rate_tps: float) -> str:
+    """Four digits at least, without an exponent: `11,563`, `547.6`."""
+    return f"{rate_tps:,.0f}" if rate_tps >= 1000 else f"{rate_tps:.4g}"

@@ -20,7 +20,7 @@ import msgspec
 import numpy as np
 
 from stormpilot.errors import RefusedError
-from stormpilot.sizing.performance import Base, Performance, Point
+from stormpilot.sizing.performance import Base, Performance, Point, rate_text
 
 MOST_STEPS = 100_000
 BASE_RATES = 1.5
@@ -131,8 +131,8 @@ class Standing(NamedTuple):
     @property
     def text(self) -> str:
         """A sentence."""
-        low = "no rate is stable yet" if self.stable_tps is None else f"{self.stable_tps:,.4g}/s is stable"
-        high = "" if self.unstable_tps is None else f", {self.unstable_tps:,.4g}/s is not"
+        low = "no rate is stable yet" if self.stable_tps is None else f"{rate_text(self.stable_tps)}/s is stable"
+        high = "" if self.unstable_tps is None else f", {rate_text(self.unstable_tps)}/s is not"
         left = ""
         if self.trials_left is not None:
             left = f"; at most {_many(self.trials_left, 'rate')} left, then more threads or done"
@@ -164,8 +164,8 @@ def search(
         peak = _Rates(run, grid, rules, threads, peaks, tell).peak(min(max(start, 0), grid.last), near)
         if peak is None and not peaks:
             raise RefusedError(
-                f"one thread does not sustain {grid.first_tps:g}/s, the lowest rate: begin with a lower one, or it "
-                "never settles"
+                f"one thread does not sustain {rate_text(grid.first_tps)}/s, the lowest rate: begin with a lower one, "
+                "or it never settles"
             )
         if peak is None:
             return peaks

@@ -17,6 +17,7 @@ from stormpilot.messages.load import LoadReport
 from stormpilot.nimbus import PAYLOAD_KEY, Address, Nimbus, RunningTopology, with_own_login
 from stormpilot.observe.reader import Reader, StoreSnapshot
 from stormpilot.operate.placing import await_snapshot, put_in_force, refuse_unsigned, refuse_where_a_controller_leads
+from stormpilot.sizing.performance import rate_text
 from stormpilot.sizing.profiling import RateGrid, Trial
 from stormpilot.submit.submission import send
 from stormpilot.trials.component import COMPONENT, Specimen, submission
@@ -111,7 +112,7 @@ class Bench:
         """One trial."""
         feeder = self._running(threads)
         rate_tps = self.grid.rate(step)
-        self._tell(f"{_threads(threads)} at {rate_tps:,.4g}/s{' once more' if attempt else ''}")
+        self._tell(f"{_threads(threads)} at {rate_text(rate_tps)}/s{' once more' if attempt else ''}")
         trial = self._trial(feeder, threads, step, rate_tps)
         if not feeder.emptied():
             self._tell("what is under way does not come through; starting anew")

@@ -11,6 +11,7 @@ from statistics import median
 from typing import Any
 
 from stormpilot.errors import UnreachableError
+from stormpilot.sizing.performance import rate_text
 from stormpilot.sizing.stability import Slope, latency_slope
 from stormpilot.zookeeper.client import ConflictError, Put, ZooKeeper
 from stormpilot.zookeeper.login import Login
@@ -177,7 +178,7 @@ def _unstable(slope: Slope | None, completed_tps: float, rate_tps: float, failed
     if failed:
         return f"{failed} tuples failed"
     if completed_tps < SERVED * rate_tps - 1 / times.trial_s:
-        return f"{completed_tps:.4g}/s came through"
+        return f"{rate_text(completed_tps)}/s came through"
     if slope is not None and slope.low > times.slope_limit:
         return f"latency grows by {slope.middle:.2g} s each second"
     return ""

@@ -184,6 +184,11 @@ def test_progress_tells_bounds_and_what_is_left() -> None:
     assert left == sorted(left, reverse=True)
 
 
+def test_rates_of_a_fast_task_read_without_exponents() -> None:
+    text = Standing([], 2, 11_562.7, 13_990.9, None).text
+    assert text == "2 threads: 11,563/s is stable, 13,991/s is not"
+
+
 def test_the_slope_of_peaks_is_relative_to_the_highest() -> None:
     def peaks(*rates: float) -> list[Trial]:
         return [Trial(threads=i + 1, step=0, rate_tps=r, stable=True) for i, r in enumerate(rates)]
