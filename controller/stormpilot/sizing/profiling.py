@@ -23,8 +23,8 @@ from stormpilot.errors import RefusedError
 from stormpilot.sizing.performance import Base, Performance, Point, rate_text
 
 MOST_STEPS = 100_000
-BASE_RATES = 1.5
-"""Highest by lowest rate of the trials that tell what CPU is without tuples."""
+BASE_RATES = 2.5
+"""Least highest by lowest rate of the trials that tell what CPU is without tuples."""
 
 
 class RateGrid(NamedTuple):
@@ -148,6 +148,8 @@ def search(
 ) -> list[Trial]:
     """Peak trials by rising threads.
 
+    One thread gets the lowest rate too, unless its peak is near: that tells what the worker takes without tuples.
+
     `guess`: threads -> the step at which the search of their peak begins, where something is known of it.
 
     Raises
@@ -161,7 +163,8 @@ def search(
         guessed = None if rules.exhaustive else guess(threads)
         start = guessed if guessed is not None else peaks[-1].step if peaks else 0
         near = guessed is not None or bool(peaks)
-        peak = _Rates(run, grid, rules, threads, peaks, tell).peak(min(max(start, 0), grid.last), near)
+        rates = _Rates(run, grid, rules, threads, peaks, tell)
+        peak = rates.peak(min(max(start, 0), grid.last), near)
         if peak is None and not peaks:
             raise RefusedError(
                 f"one thread does not sustain {rate_text(grid.first_tps)}/s, the lowest rate: begin with a lower one, "
@@ -170,6 +173,8 @@ def search(
         if peak is None:
             return peaks
         peaks.append(peak)
+        if threads == 1 and 0 not in rates.tried and peak.rate_tps > BASE_RATES * grid.rate(0):
+            run(threads, 0, 0)
         if rises_no_more(peaks, rules):
             return peaks
         threads += rules.thread_step
@@ -208,8 +213,9 @@ def performance(name: str, peaks: Sequence[Trial], trials: Sequence[Trial] = ())
 def base_of(points: Sequence[Point], trials: Sequence[Trial] = ()) -> Base | None:
     """CPU and memory of the worker itself; None where one number of threads was measured alone.
 
-    Memory: on a straight line through the first two points, that of no thread. CPU: of the trials with one thread whose
-    tuples came through, that of no tuple; 0 where they were all of nearly the same rate.
+    Memory: on a straight line through the first two points, that of no thread. CPU: on one through the trials of the
+    lowest and the highest rate at which the tuples of one thread came through, that of no tuple; 0 where these rates
+    are near each other: a tuple may take less CPU the more there are.
     """
     if len(points) < 2:
         return None
@@ -217,11 +223,13 @@ def base_of(points: Sequence[Point], trials: Sequence[Trial] = ()) -> Base | Non
     each = (two.memory_share - one.memory_share) / (two.threads - one.threads)
     memory = min(max(one.memory_share - max(each, 0.0), 0.0), *(p.memory_share for p in points))
     alone = [t for t in trials if t.threads == 1 and t.stable and t.completed_tps > 0]
-    rates = np.array([t.completed_tps for t in alone])
     cpu = 0.0
-    if len(alone) > 1 and rates.max() > BASE_RATES * rates.min():
-        _, cpu = np.polyfit(rates, [t.cpu_share for t in alone], 1)
-    return Base(cpu_share=min(max(float(cpu), 0.0), least), memory_share=memory)
+    if alone:
+        few, many = (which(alone, key=lambda t: t.completed_tps) for which in (min, max))
+        if many.completed_tps > BASE_RATES * few.completed_tps:
+            per_tps = (many.cpu_share - few.cpu_share) / (many.completed_tps - few.completed_tps)
+            cpu = few.cpu_share - few.completed_tps * per_tps
+    return Base(cpu_share=min(max(cpu, 0.0), least), memory_share=memory)
 
 
 class _Rates:
@@ -239,6 +247,7 @@ class _Rates:
         self.run, self.grid, self.rules, self.threads = run, grid, rules, threads
         self.peaks, self.tell = list(peaks), tell
         self.best: Trial | None = None
+        self.tried: set[int] = set()
         self.low = -1
         self.high = grid.last + 1
 
@@ -263,6 +272,7 @@ class _Rates:
 
     def _try(self, step: int) -> bool:
         self._tell()
+        self.tried.add(step)
         for attempt in range(self.rules.repeats + 1):
             trial = self.run(self.threads, step, attempt)
             if trial.stable or trial.clear:

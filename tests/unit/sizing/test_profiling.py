@@ -84,10 +84,16 @@ def test_a_guess_changes_no_peak(capacity: float, step: int) -> None:
     assert guessed == plain
 
 
-def test_a_good_guess_needs_two_trials() -> None:
+def test_a_good_guess_needs_two_trials_and_the_one_that_tells_what_no_tuple_takes() -> None:
     component = Component(lambda _: 150.5, UNITS)
     search(component, UNITS, Rules(most_threads=1, repeats=0), guess=lambda _: UNITS.step_at(150.5))
-    assert len(component.trials) == 2
+    assert component.trials == [(1, 149), (1, 150), (1, 0)]
+
+
+def test_a_peak_near_the_lowest_rate_needs_no_trial_of_that() -> None:
+    component = Component(lambda _: 2.5, UNITS)
+    search(component, UNITS, Rules(most_threads=1, repeats=0), guess=lambda _: 1)
+    assert (1, 0) not in component.trials
 
 
 @given(st.booleans(), st.integers(0, 100))
@@ -227,9 +233,11 @@ def test_a_model_knows_what_its_worker_takes_without_threads_and_tuples() -> Non
     assert (base.cpu_share, base.memory_share) == pytest.approx((0.1, 0.15))
 
 
-def test_of_one_rate_nothing_is_known_of_cpu_and_of_one_point_nothing_at_all() -> None:
+@pytest.mark.parametrize("tps", [90.0, 50.0])
+def test_of_rates_near_the_peak_nothing_is_known_of_cpu_and_of_one_point_nothing_at_all(tps: float) -> None:
+    """A fast task takes less CPU for a tuple the more there are: at half its peak two thirds of that at the peak."""
     peaks = [trial(1, 100.0, 0.6, 0.20), trial(2, 150.0, 0.9, 0.26)]
-    base = performance("x", peaks, [*peaks, trial(1, 90.0, 0.3, 0.2)]).base
+    base = performance("x", peaks, [*peaks, trial(1, tps, 0.4, 0.2)]).base
     assert base is not None
     assert (base.cpu_share, base.memory_share) == pytest.approx((0.0, 0.14))
     assert performance("x", peaks[:1], peaks).base is None
