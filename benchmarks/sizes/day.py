@@ -179,9 +179,14 @@ def _hours(cluster: LocalCluster, feeder: Feeder, look: Callable[[], str | None]
 
 
 def summary(found: dict[str, Any]) -> dict[str, float]:
-    """Slot hours, the part of all tuples that came through, and the hours in which less than 95% did."""
+    """Slot hours, the part of all tuples that came through, and the hours in which less than 95% did.
+
+    `missingS`: for how many seconds what did not come through was sent.
+    """
     hours = found["hours"]
+    missing = [(1 - h["throughTps"] / h["tps"]) * found["hourS"] for h in hours]
     return {
+        "missingS": sum(max(0.0, s) for s in missing),
         "slotHours": round(sum(h["slots"] for h in hours), 1),
         "throughRatio": sum(h["throughTps"] for h in hours) / sum(h["tps"] for h in hours),
         "shortHours": sum(h["throughTps"] < 0.95 * h["tps"] for h in hours),
@@ -220,5 +225,20 @@ def paragraphs(found: dict[str, dict[str, Any]], cores: int) -> list[str]:
             ["size", "slot hours", "of all tuples came through", "hours below 95%", "grown", "shrunk"],
             rows,
         ),
+        *_restarts(found),
         table(["hour", "tuples/s", *(f"{v}: {x}" for v in names for x in ("slots", "through/s"))], by_hour),
+    ]
+
+
+def _restarts(found: dict[str, dict[str, Any]]) -> list[str]:
+    """Cost of the changes, where both variants were played."""
+    if set(found) != set(VARIANTS):
+        return []
+    peak, followed = (summary(found[v]) for v in VARIANTS)
+    return [
+        filled(
+            f"`followed` takes {1 - followed['slotHours'] / peak['slotHours']:.0%} fewer slot hours. What did not come "
+            f"through is what is sent in {followed['missingS']:.0f} s, while workers restarted: most of an hour that "
+            f"takes {HOUR_S:g} s, and {followed['missingS'] / 86_400:.2%} of a real day."
+        )
     ]

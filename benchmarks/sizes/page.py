@@ -13,6 +13,7 @@ from rich.table import Table
 
 from benchmarks.markdown import filled, table
 from benchmarks.sizes import day
+from benchmarks.sizes.compare import TASKS
 
 CLAIM, CLAIMED_LEAST = "33% to 50% fewer slots", 0.33
 WANTED_PART = 0.95
@@ -232,13 +233,16 @@ def _said(name: str, rows: Sequence[dict[str, Any]], found: dict[str, Any]) -> l
             )
         ]
     slot = found["slot"]
-    return [
-        filled(
-            f"Models of [performance models](profile.md), of a slot of {slot['cpu_mhz']:,.0f} MHz and "
-            f"{slot['memory_mb']:,.0f} MB: a line of {', '.join(found['tasks'])}. Tasks that were not measured are "
-            "left out, so the other dataflows cannot be sized by these models."
+    text = (
+        f"Models of [performance models](profile.md), of a slot of {slot['cpu_mhz']:,.0f} MHz and "
+        f"{slot['memory_mb']:,.0f} MB."
+    )
+    if set(found["tasks"]) < set(TASKS):
+        text += (
+            f" Tasks that were not measured are left out, so only a line of {', '.join(found['tasks'])} can be sized "
+            "by these models."
         )
-    ]
+    return [filled(text)]
 
 
 def _saved(rows: Sequence[dict[str, Any]]) -> str:
@@ -249,10 +253,11 @@ def _saved(rows: Sequence[dict[str, Any]]) -> str:
         f"claims {CLAIM}."
     )
     if missed:
+        whom = "all" if len(missed) == len(saved) else ", ".join(missed)
         text += (
-            f" Missed by {', '.join(missed)}. What is saved depends on the tasks: MBA saves slots where one thread "
-            "leaves most of a slot unused and more threads get more out of it (blob download), and gives whole slots "
-            "to full bundles that use little of them (table query)."
+            f" Missed by {whom}. What is saved depends on the tasks: MBA saves slots where one thread leaves most of a "
+            "slot unused and more threads get more out of it (blob download), and gives whole slots to full bundles "
+            "that use little of them (table query)."
         )
     return filled(text)
 
