@@ -33,8 +33,8 @@ PlanOne = Callable[[Model, LeftS], "Plan | Infeasible"]
 def with_saved_cpu(model: Model, plan_one: PlanOne, left_s: LeftS) -> Plan | Infeasible:
     """Plan with `plan_one`; where that finds no place, with the CPU that places save, as far as that was learned.
 
-    `left_s`: seconds that are left. The answer of the first attempt stands where no other plan is found, but as no proof
-    that there is none, unless it is proved with the least that executors need, too.
+    `left_s`: seconds that are left. The answer of the first attempt stands where no other plan is found, but it is no
+    proof that there is none, unless that is proved with the least that executors need, too.
     """
     if not learned(model):
         return plan_one(model, left_s)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from stormpilot.model.compiled import NOWHERE, Floats, Ints
+from stormpilot.model.compiled import Floats, Ints
 from stormpilot.model.values import Infeasible
 from stormpilot.planner.bounds.linear import Level, Levels, Pair, Triangle
 from stormpilot.planner.placement.layout import Frame, Layout, empty_layout
@@ -300,4 +300,3 @@ def split(frame: Frame, solved: Assignment, limits: Limits, rng: np.random.Gener
         tries = min(1000 * c.executors, 5_000_000)
         return annealer.search(layout, rng, tries, left_s, inside_nodes=True).layout
     return layout
-

@@ -173,7 +173,7 @@ class Portfolio:
         return starts
 
     def _mended(self, start: Layout) -> Layout:
-        """What runs, with as little moved as limits ask for: without any traffic nothing else tells it from others."""
+        """Layout with as little moved as limits ask for: without any traffic nothing else tells it from others."""
         objective = replace(self.objective, restart_tps=self.objective.restart_tps or TIE)
         end_s = self.budget.left_s() * (1 - candidates.QUICK_PART) if self.budget.timed else 0.0
         annealer = Annealer(self.frame, objective, self.limits)

@@ -83,10 +83,8 @@ def try_piece(
     inner = g.box[0].inner
     heap, heap_back = heap_of(g, g.piece, k), 0.0
     f = someone_on(g, n) if exchange and g.box[0].sharing != 0 else NONE
-    if f != NOWHERE and g.executors[f].topology == t:
-        b = int(g.executors[f].worker)
-    else:
-        b = worker_on(g, t, n, k, heap, a)
+    beside = f != NOWHERE and g.executors[f].topology == t
+    b = int(g.executors[f].worker) if beside else worker_on(g, t, n, k, heap, a)
     if (b == NOWHERE and not may_open(g, t, n)) or not lets_go(g, a, k):
         return False
     cpu, memory, forbidden = _contents(g, g.piece, k, m, n)
