@@ -43,7 +43,7 @@ RULES = (
     "favored_nodes",
     "unfavored_nodes",
 )
-"""What Storm's ResourceAwareScheduler asks of a topology, as fields of `Topology`."""
+"""Fields of `Topology` that are rules of Storm's ResourceAwareScheduler."""
 
 
 @dataclass(frozen=True)
@@ -325,7 +325,8 @@ def _free(
     are still there: a pin to one of them binds.
     """
     taken = _taken(seen, running.id)
-    found, without = [], []
+    found: list[Supervisor] = []
+    without: list[Supervisor] = []
     for s in model.supervisors:
         slots = [p for p in s.slots if (s.id, p) not in taken and s.id not in barred]
         (found if slots else without).append(
@@ -361,6 +362,8 @@ def _with_slots(s: Supervisor, slots: list[int]) -> Supervisor:
 def _with_the_rest(answer: tuple[Model, Plan], rest: Ranges, limits: Limits) -> list[Worker]:
     """The planned workers; executors without a size in the one whose executors need the least CPU, where they may be.
 
+    Where they may be in none, a free slot of their own.
+
     Raises
     ------
     RefusedError
@@ -371,16 +374,21 @@ def _with_the_rest(answer: tuple[Model, Plan], rest: Ranges, limits: Limits) -> 
     workers = list(plan.topologies[0].workers)
     others = [Executor(start=start, end=end, component=c) for c, held in rest.items() for start, end in held]
     (sized,) = model.topologies
-    whole = msgspec.structs.replace(sized, executors=[*sized.executors, *others])
+    whole = msgspec.structs.replace(sized, workers=len(workers) + 1, executors=[*sized.executors, *others])
     bound = limits.bound(msgspec.structs.replace(model, topologies=[whole]))
-    for i in sorted(range(len(workers)), key=lambda i: sum(needs[start] for start, _ in workers[i].executors)):
-        w = workers[i]
-        executors = sorted([*w.executors, *((e.start, e.end) for e in others)])
-        tried = [*workers]
-        tried[i] = Worker(supervisor=w.supervisor, port=w.port, executors=executors)
+    used = {(w.supervisor, w.port) for w in workers}
+    chances = sorted(workers, key=lambda w: sum(needs[start] for start, _ in w.executors))
+    for s in model.supervisors:
+        free = [port for port in s.slots if (s.id, port) not in used]
+        chances += [Worker(supervisor=s.id, port=port, executors=[]) for port in free[:1]]
+    for before in chances:
+        after = msgspec.structs.replace(
+            before, executors=sorted([*before.executors, *((e.start, e.end) for e in others)])
+        )
+        tried = [after if w is before else w for w in workers] + ([] if before.executors else [after])
         if not violations(bound, Plan(topologies=[TopologyPlan(id=sized.id, workers=tried)])):
             return tried
     raise RefusedError(
-        f"{limits.running.name}: no worker of this size is where sites, pins and exclusions allow {', '.join(rest)}"
-        f"{', by the rules of the ResourceAwareScheduler' if limits.running.worker_heap_mb is not None else ''}"
+        f"{limits.running.name}: no worker of this size, and no free slot, is where sites, pins and exclusions allow "
+        f"{', '.join(rest)}"
     )

@@ -91,6 +91,9 @@ def test_fewer_slots_are_proposed_at_night(tmp_path: Path) -> None:
     w, t = world(tmp_path)
     w.traffic = {pair: tps / 3 for pair, tps in BUSY.items()}
     w.tell(200)
+    assert size(w, t) == "", "what runs for 50/s has a slot for itself, and the source another one"
+    w.traffic = {pair: tps / 6 for pair, tps in BUSY.items()}
+    w.tell(200)
     assert size(w, t).startswith("SCALE_DOWN: ")
     assert "slots 2 to 1" in size(w, t)
 

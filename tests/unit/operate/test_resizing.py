@@ -213,11 +213,14 @@ def test_a_pin_to_a_supervisor_without_free_slots_is_refused() -> None:
         world.size(105.0)
 
 
-def test_an_executor_without_a_size_that_may_run_nowhere_is_refused() -> None:
+def test_an_executor_without_a_size_gets_a_slot_of_its_own_or_is_refused() -> None:
+    """Where it may be beside none of the others, or in no slot."""
     world = World()
     set_for(world, PinSetting(topology="t", component="pi", supervisor="a"))
     set_for(world, PinSetting(topology="t", component="__acker", supervisor="d"))
-    with pytest.raises(RefusedError, match="no worker of this size is where sites, pins and exclusions allow __acker"):
+    assert together(world.size(50.0)) == [{"source", "pi"}, {"__acker"}]
+    set_for(world, ExcludeSetting(topology="t", component="__acker", supervisor="d"))
+    with pytest.raises(RefusedError, match="and no free slot, is where sites, pins and exclusions allow __acker"):
         world.size(50.0)
 
 
@@ -269,8 +272,9 @@ def test_a_size_that_the_rules_leave_no_place_for_is_refused() -> None:
     with pytest.raises(RefusedError, match="no place for this size"):
         under_ras(gpus).size(105.0)
     alone = {"topology.ras.one.executor.per.worker": True}
-    with pytest.raises(RefusedError, match="allow __acker, by the rules of the ResourceAwareScheduler"):
-        under_ras(alone).size(50.0)
+    assert sorted(len(w.executors) for w in under_ras(alone).size(50.0).workers) == [1, 1, 1]
+    with pytest.raises(RefusedError, match="allow __acker"):
+        under_ras(alone).size(205.0)
 
 
 def test_a_leading_controller_places_what_was_rebalanced() -> None:
