@@ -48,7 +48,6 @@ def test_the_login_of_a_section_is_its_user_name_and_password(file: Path) -> Non
     [
         (r'"a\\b"', "a\\b"),
         (r'"a\"b"', 'a"b'),
-        (r"'a\'b'", "a'b"),
         (r'"a\d\t\101\47\4777"', "ad\tA''77"),
     ],
 )
