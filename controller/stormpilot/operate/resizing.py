@@ -233,7 +233,8 @@ def resizing(
     """
     reader = Reader(zookeeper, paths)
     seen = reader.read()
-    if seen.cluster is None:
+    cluster = seen.cluster
+    if cluster is None:
         raise RefusedError("no cluster snapshot yet: check storm.scheduler on Nimbus")
     known = {t.id: t for t in nimbus.topologies()}  # after the snapshots: so it has all that live
     gone = {i: t.name for i, t in seen.topologies.items() if i not in known}
@@ -248,8 +249,8 @@ def resizing(
     loads: defaultdict[str, list[TaskLoad]] = defaultdict(list)
     for report in reader.read_loads(sorted(seen.topologies))[0]:
         loads[report.topology_id] += report.tasks
-    hosts = _hosts(seen, seen.cluster, loads)
-    model = build(seen.cluster, seen.topologies, {}, LoadSection(), 1.0, 0, hosts=hosts).model
+    hosts = _hosts(seen, cluster, loads)
+    model = build(cluster, seen.topologies, {}, LoadSection(), 1.0, 0, hosts=hosts).model
     own = next(t for t in model.topologies if t.id == running.id)
     left = {s.id: s.resources for s in subset(model, [running.id]).supervisors}
     supervisors = [msgspec.structs.replace(s, resources=left[s.id]) for s in model.supervisors]
@@ -258,7 +259,7 @@ def resizing(
     listed = {c.id for c in running.components}  # nobody knows what another one is
     auxiliary = [c.id for c in own.components if c.auxiliary and c.id in listed]
     threads = threads_by_tasks({c: len(t) for c, t in tasks.items()}, allocation, auxiliary)
-    free, without_slots = _free(model, limits.barred(model), seen, running, _mhz(seen, seen.cluster, loads))
+    free, without_slots = _free(model, limits.barred(model), seen, running, _mhz(seen, cluster, loads))
     made = Resizing(
         zookeeper,
         paths,

@@ -8,7 +8,6 @@ from typing import Any
 
 import msgspec
 
-from stormpilot.config import CycleSection
 from stormpilot.messages.controller_state import ControllerState, TopologyView
 from stormpilot.messages.core import StatusMessage, TopologySnapshot
 from stormpilot.messages.load import LoadReport
@@ -40,8 +39,8 @@ def first_cycle_late_s(seen: StoreSnapshot, now_ms: int) -> float | None:
     if seen.leading_since_ms is None:
         return None
     led_s = (now_ms - seen.leading_since_ms) / 1000
-    period_s = CycleSection().period_s if seen.controller is None else seen.controller.period_s
-    return led_s if led_s > max(FIRST_CYCLE_S, stuck_after_s(period_s)) else None
+    periods_s = 0.0 if seen.controller is None else stuck_after_s(seen.controller.period_s)
+    return led_s if led_s > max(FIRST_CYCLE_S, periods_s) else None
 
 
 def gather(
