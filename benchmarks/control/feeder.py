@@ -130,10 +130,12 @@ class Feed:
         self._started_ms = self._told_ms = started_ms
         self._worked_s = 0.0
         self.pace = 1.0
-        self._received: defaultdict[int, list[tuple[int, str, float]]] = defaultdict(list)
+        self._received: defaultdict[int, dict[str, tuple[list[int], list[float]]]] = defaultdict(dict)
         for e in model.traffic:
             if e.topology == topology.id:
-                self._received[e.to].append((e.from_, e.stream or "default", e.rate))
+                sources, rates = self._received[e.to].setdefault(e.stream or "default", ([], []))
+                sources.append(e.from_)
+                rates.append(e.rate)
         supervisors = {s.id: s for s in model.supervisors}
         self._node = {a.start: supervisors[a.supervisor] for a in topology.assignment}
 
@@ -152,7 +154,10 @@ class Feed:
                 seq=n + 1,
                 at_ms=now_ms,
                 cpu_s=e.cpu_mhz / self._node[e.start].mhz * seconds,
-                received=[(a, stream, round(tps * seconds)) for a, stream, tps in self._received[e.start]],
+                received={
+                    stream: (sources, [round(tps * seconds) for tps in rates])
+                    for stream, (sources, rates) in self._received[e.start].items()
+                },
             )
             for e in self._topology.executors
         ]

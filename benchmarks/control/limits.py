@@ -117,7 +117,7 @@ def _round(workers: int, n: int, seed: int) -> Iterator[tuple[str, LoadReport]]:
                 cpu_s=round(float(rates[i].sum()) * 1e-4 * seconds, 6),
                 child_cpu_s=None,
                 shared_cpu_s=round(float(rates[i].sum()) * 2e-5 * seconds, 6),
-                received=[(int(s), "default", int(r * seconds)) for s, r in zip(sources[i], rates[i], strict=True)],
+                received={"default": (sources[i].tolist(), [int(r * seconds) for r in rates[i].tolist()])},
                 acked=int(rates[i].sum() * seconds),
                 queue=3,
                 timed=int(rates[i].sum() * seconds / 20),

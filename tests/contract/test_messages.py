@@ -105,8 +105,14 @@ def test_unknown_fields_are_ignored(name: str) -> None:
 
 @each_message
 def test_newer_schema_is_refused_aloud(name: str) -> None:
-    with pytest.raises(UsageError, match=f"/x/{name}: schema 2 is newer than 1"):
-        read({**example(name), "schema": 2}, name)
+    newest = KINDS[name].newest_schema
+    with pytest.raises(UsageError, match=f"/x/{name}: schema {newest + 1} is newer than {newest}"):
+        read({**example(name), "schema": newest + 1}, name)
+
+
+@each_message
+def test_example_is_of_the_newest_schema(name: str) -> None:
+    assert example(name)["schema"] == KINDS[name].newest_schema
 
 
 @each_message

@@ -6,8 +6,11 @@ collector (task 6). Everything at 100 tuples/s unless told otherwise.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
+
+import msgspec
 
 from stormpilot.messages.core import (
     ClusterSnapshot,
@@ -126,6 +129,16 @@ def task_load(task: int, seconds: float, *, process: int = 0, **fields: Any) -> 
             **fields,
         }
     )
+
+
+def schema_1(report: LoadReport) -> bytes:
+    """A report as versions wrote it that did not know schema 2: a triple for each pair."""
+    value = json.loads(msgspec.json.encode(report))
+    for load in value["tasks"]:
+        for name in ("received", "sent"):
+            told = load[name].items()
+            load[name] = [[t, stream, n] for stream, pairs in told for t, n in zip(*pairs, strict=True)]
+    return json.dumps({**value, "schema": 1}).encode()
 
 
 def report(seconds: float, *, name: str = "flights", tasks: tuple[int, ...] = REPORTING, **fields: Any) -> LoadReport:

@@ -17,7 +17,7 @@ from scene import PATHS, REPOSITORY, until
 from stormpilot.local.cluster import LocalCluster
 from stormpilot.local.spec import PATIENT, ClusterSpec
 from stormpilot.messages.core import decode
-from stormpilot.messages.load import LoadReport
+from stormpilot.messages.load import LoadReport, by_pair
 from stormpilot.model.values import Model
 from stormpilot.submit import submit_topology
 from stormpilot.zookeeper.client import connect
@@ -35,7 +35,7 @@ def received(reports: list[LoadReport]) -> Counter[tuple[int, int, str]]:
     found: Counter[tuple[int, int, str]] = Counter()
     for report in reports:
         for task in report.tasks:
-            for sender, stream, count in task.received:
+            for (sender, stream), count in by_pair(task.received).items():
                 found[sender, task.task, stream] += count
     return found
 

@@ -23,7 +23,7 @@ from stormpilot.errors import RefusedError
 from stormpilot.local.home import MIN_JAVA
 from stormpilot.local.spec import PATIENT, ClusterSpec
 from stormpilot.messages.core import ClusterSnapshot, HistoryEntry
-from stormpilot.messages.load import TaskLoad
+from stormpilot.messages.load import TaskLoad, by_pair
 from stormpilot.nimbus import Nimbus
 from stormpilot.operate import Operator
 from stormpilot.submit import submit_topology
@@ -163,7 +163,7 @@ def test_hook_reports_every_task_of_a_topology_of_java_classes(scene: Scene) -> 
     def lacking() -> set[str]:
         """What no report says yet."""
         of = {t: loads(scene)[t] for t in tasks}
-        sources = {source for t in of.values() for source, _, n in t.received if n > 0}
+        sources = {source for t in of.values() for (source, _), n in by_pair(t.received).items() if n > 0}
         idle = {f"CPU of {t}" for t, load in of.items() if load.cpu_s <= 0}
         unknown = {f"memory of {t}" for t, load in of.items() if not load.memory_mb}
         return idle | unknown | {f"tuples of {t}" for t, c in tasks.items() if c != "total" and t not in sources}
@@ -218,7 +218,7 @@ def test_routes_move_the_traffic_of_python_tasks_without_a_restart(scene: Scene,
         return sorted((t for t in loads(scene, keyed).values() if t.component == component), key=lambda t: t.task)
 
     def got() -> list[int]:
-        return [sum(n for _, stream, n in t.received if stream == "default") for t in tasks("take")]
+        return [sum(t.received.get("default", ([], []))[1]) for t in tasks("take")]
 
     until(lambda: len(tasks("take")) == 3 and tasks("keys"), "every task to report")
     until(lambda: all(got()[:2]), "tuples to reach both tasks")

@@ -88,7 +88,12 @@ class BoltCounters:
 
     def values(self) -> dict[str, Any]:
         """The counters by their name in a report."""
-        return {"received": [[task, stream, n] for (task, stream), n in self._received.items()], "acked": self._acked}
+        received: dict[str, tuple[list[int], list[int]]] = {}
+        for (task, stream), n in self._received.items():
+            tasks, tuples = received.setdefault(stream, ([], []))
+            tasks.append(task)
+            tuples.append(n)
+        return {"received": received, "acked": self._acked}
 
 
 class SpoutCounters:

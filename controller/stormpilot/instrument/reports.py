@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-SCHEMA = 1
+SCHEMA = 2
 GZIP_ABOVE_BYTES = 1024
 MAX_BYTES = 900 * 1024
 """ZooKeeper's limit is 1 MiB for the whole request."""

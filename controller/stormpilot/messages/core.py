@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-from typing import Any, Literal, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 import msgspec
 
@@ -23,8 +23,9 @@ MAX_BYTES = 900 * 1024
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Base of the messages."""
+    """Base of the messages. `newest_schema` of its kind is what this version writes, and the newest that it reads."""
 
+    newest_schema: ClassVar[int] = SCHEMA
     schema: int = SCHEMA
 
 
@@ -364,21 +365,21 @@ def decode(data: bytes, kind: type[M], where: str) -> M:
     with failures_named(where, kind.__name__):
         text = text_within(data, limits_of(kind))
         if not text.startswith(SCHEMA_FIRST):  # else it says its schema, and need not be parsed for that
-            _check_schema(msgspec.json.decode(text, type=_Versioned).schema, where)
+            _check_schema(msgspec.json.decode(text, type=_Versioned).schema, kind, where)
         try:
             message = msgspec.json.decode(text, type=kind)
         except msgspec.ValidationError:
-            _check_schema(msgspec.json.decode(text, type=_Versioned).schema, where)
+            _check_schema(msgspec.json.decode(text, type=_Versioned).schema, kind, where)
             raise
-        _check_schema(message.schema, where)
+        _check_schema(message.schema, kind, where)
         check_times(message)
         return message
 
 
-def _check_schema(schema: int, where: str) -> None:
-    if schema > SCHEMA:
+def _check_schema(schema: int, kind: type[Message], where: str) -> None:
+    if schema > (newest := kind.newest_schema):
         raise UsageError(
-            f"{where}: schema {schema} is newer than {SCHEMA}, the newest that this version reads: upgrade it"
+            f"{where}: schema {schema} is newer than {newest}, the newest that this version reads: upgrade it"
         )
 
 

@@ -53,7 +53,8 @@ PLAN = Limits(MIB, 8 * MIB, 32, 1_000_000)
 HISTORY = Limits(MIB, 16 * MIB, 32, 2_000_000)
 """Limits of messages with several plans, or a row per topology."""
 LOAD = Limits(MIB, 16 * MIB, 16, 1_000_000, gzip_above_bytes=KIB)
-"""A report of 200,000 pairs has 6 MB and 800,000 values. Nearly all bytes in ZooKeeper are reports."""
+"""A report of 200,000 pairs has 3 MB and 400,000 values, twice that in schema 1. Nearly all bytes in ZooKeeper are
+reports."""
 SNAPSHOT = Limits(MIB, 24 * MIB, 32, 1_000_000)
 """A snapshot of 100,000 executors has 13 MB and 600,000 values."""
 LIMITS: dict[str, Limits] = {

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 
@@ -15,12 +16,21 @@ DEFAULT_REPORT_S = 5.0
 SILENT_PERIODS, SILENT_S = 3, 10.0
 """Periods without a report after which a worker may be down, and the shortest such time: workers pause at times."""
 
+Pairs = dict[str, tuple[list[int], list[int]]]
+"""Tuples by stream: the other tasks, and how many tuples of each."""
+Listed = list[tuple[int, str, int]]
+"""The same as schema 1 has it: other task, stream, tuples."""
+if TYPE_CHECKING:
+    _Told = Pairs
+else:
+    _Told = Pairs | Listed
+
 
 class TaskLoad(Part, frozen=True, kw_only=True, gc=False):
     """Cumulative counters of one task since its process started.
 
-    `received`: [source task, stream, tuples]; `acked`: acks and fails that a bolt sent (each is a tuple to an acker);
-    `emitted`: tuples that a spout emitted with an id; `completed`/`failed`: spout tuples acked/failed;
+    `received`: by stream, source tasks and tuples; `acked`: acks and fails that a bolt sent (each is a tuple to an
+    acker); `emitted`: tuples that a spout emitted with an id; `completed`/`failed`: spout tuples acked/failed;
     `latency_ms`: spout emit-to-ack histogram, [upper bound ms, tuples] with cumulative-free (per bucket) counts, the
     last bound is -1 for "above"; `cpu_s` includes children that ended; `queue` is a depth in tuples or null.
 
@@ -31,8 +41,8 @@ class TaskLoad(Part, frozen=True, kw_only=True, gc=False):
 
     From a worker's JVM (`LoadReport.worker`) alone: `cpu_s` is that of the threads that work for the task and of its
     child process, `child_cpu_s` the child's part of it; `shared_cpu_s` its part of the JVM's threads that belong to no
-    executor; `memory_mb` its part of the JVM and what its child process holds; `sent`: [destination task, stream,
-    tuples] to spouts, which cannot count what they receive; `timed` tuples took `timed_ms` to execute.
+    executor; `memory_mb` its part of the JVM and what its child process holds; `sent`: by stream, destination tasks and
+    tuples to spouts, which cannot count what they receive; `timed` tuples took `timed_ms` to execute.
 
     Not for the garbage collector: there are as many of them as tasks in every round, and none can be part of a cycle.
     """
@@ -49,7 +59,7 @@ class TaskLoad(Part, frozen=True, kw_only=True, gc=False):
     seq: int
     at_ms: int
     cpu_s: float
-    received: list[tuple[int, str, int]] = msgspec.field(default_factory=list)
+    received: _Told = msgspec.field(default_factory=dict)
     acked: int = 0
     emitted: int = 0
     completed: int = 0
@@ -59,9 +69,29 @@ class TaskLoad(Part, frozen=True, kw_only=True, gc=False):
     child_cpu_s: float | None = None
     shared_cpu_s: float | None = None
     jvm_cpu_s: float | None = None
-    sent: list[tuple[int, str, int]] = msgspec.field(default_factory=list)
+    sent: _Told = msgspec.field(default_factory=dict)
     timed: int = 0
     timed_ms: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Turn pairs as schema 1 has them into those of schema 2: a report may have tasks of both versions."""
+        told: Any
+        for name, told in (("received", self.received), ("sent", self.sent)):
+            if isinstance(told, list):
+                msgspec.structs.force_setattr(self, name, by_stream(told))
+                continue
+            for stream, (tasks, tuples) in told.items():
+                if not 0 < len(tasks) == len(tuples):
+                    raise ValueError(f"{name}: {len(tasks)} tasks and {len(tuples)} counts of stream {stream!r}")
+
+    @property
+    def counters(self) -> int:
+        """Number of counters of pairs and of latencies."""
+        counters = len(self.latency_ms)
+        for told in (self.received, self.sent):
+            for _, tuples in told.values():
+                counters += len(tuples)
+        return counters
 
 
 class JvmPart(Part, frozen=True, kw_only=True):
@@ -83,12 +113,33 @@ class LoadReport(Message, frozen=True, kw_only=True):
     `worker` is there when the tasks were measured in the worker's JVM; else they measured themselves.
     """
 
+    newest_schema: ClassVar[int] = 2
+    schema: int = newest_schema
     topology_id: str
     reporter: str
     seq: int
     written_at_ms: int
     worker: JvmPart | None = None
     tasks: list[TaskLoad]
+
+
+def by_stream(listed: Iterable[tuple[int, str, int]]) -> Pairs:
+    """Pairs of (task, stream, tuples)."""
+    found: Pairs = {}
+    for task, stream, count in listed:
+        tasks, tuples = found.setdefault(stream, ([], []))
+        tasks.append(task)
+        tuples.append(count)
+    return found
+
+
+def by_pair(pairs: Pairs) -> dict[tuple[int, str], int]:
+    """Tuples by (task, stream)."""
+    found: dict[tuple[int, str], int] = {}
+    for stream, (tasks, tuples) in pairs.items():
+        for task, count in zip(tasks, tuples, strict=True):
+            found[task, stream] = found.get((task, stream), 0) + count
+    return found
 
 
 def idle(before: TaskLoad, now: TaskLoad) -> bool:
@@ -100,7 +151,7 @@ def idle(before: TaskLoad, now: TaskLoad) -> bool:
     """
     if now.seq <= before.seq or now.pid != before.pid or now.queue:
         return False
-    in_hand = now.acked and sum(tuples for _, _, tuples in now.received) > now.acked
+    in_hand = now.acked and sum(by_pair(now.received).values()) > now.acked
     return (now.received, now.acked) == (before.received, before.acked) and not in_hand
 
 

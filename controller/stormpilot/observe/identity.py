@@ -13,22 +13,18 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
-from operator import attrgetter, itemgetter
 from typing import Literal
 
 import msgspec
 
 from stormpilot.messages.core import ClusterSnapshot, TopologySnapshot
-from stormpilot.messages.load import LoadReport, TaskLoad
+from stormpilot.messages.load import LoadReport, Pairs, TaskLoad
 from stormpilot.model.values import LOAD_STREAM
 
 GRACE_MS = 60_000
 """Time after a change of the placement within which a worker of the former one may still report."""
 Slot = tuple[str, int]
 Why = Literal["other_topology", "other_name", "other_slot", "second_reporter", "no_collector", "unknown_task"]
-_LISTS = attrgetter("received", "sent", "latency_ms")
-_PAIRS = attrgetter("received", "sent")
-_TASK = itemgetter(0)
 _COLLECTOR = re.compile(r"collector-(\d{1,10})(-\d+)?")
 _SENTENCES: Mapping[Why, str] = {
     "other_topology": "it reports in the name of another topology",
@@ -129,7 +125,7 @@ class Believed:
     def size(self) -> tuple[int, int]:
         """Number of tasks in it, and of counters of pairs and times."""
         tasks = () if self.report is None else self.report.tasks
-        return len(tasks), sum(map(len, chain.from_iterable(map(_LISTS, tasks))))
+        return len(tasks), sum(load.counters for load in tasks)
 
     def sentence(self, path: str) -> str:
         """Counts of refused values; empty where none was."""
@@ -149,8 +145,9 @@ def believed(report: LoadReport, topology_id: str, name: str, written_at_ms: int
         told = _COLLECTOR.fullmatch(name)
         if told is None or int(told[1]) not in at.collectors:
             return Believed(None, {"no_collector": 1})
-    named = chain.from_iterable(chain.from_iterable(map(_PAIRS, report.tasks)))
-    clean = all(map(at.slots.__contains__, chain((load.task for load in report.tasks), map(_TASK, named))))
+    own = [load.task for load in report.tasks]
+    named = (tasks for load in report.tasks for told in (load.received, load.sent) for tasks, _ in told.values())
+    clean = all(map(at.slots.__contains__, chain(own, chain.from_iterable(named))))
     if clean and report.worker is None:
         return Believed(report)
     refused: Counter[Why] = Counter()
@@ -173,8 +170,7 @@ def believed(report: LoadReport, topology_id: str, name: str, written_at_ms: int
         known = load if clean else _of_known_tasks(load, at)
         if known is not load:
             changed = True
-            pairs = len(load.received) + len(load.sent) - len(known.received) - len(known.sent)
-            refused["unknown_task"] += pairs
+            refused["unknown_task"] += load.counters - known.counters
         tasks.append(known)
     slot_and_host = slots.most_common(1)[0][0] if slots else None
     if report.tasks and not tasks:
@@ -204,14 +200,19 @@ def _of_worker(
 
 def _of_known_tasks(load: TaskLoad, at: Placement) -> TaskLoad:
     """Without the counters of pairs with tasks that the topology does not have (negative ones are Storm's own)."""
-    slots = at.slots
-    if all(t in slots or t < 0 for t, _, _ in load.received) and all(t in slots or t < 0 for t, _, _ in load.sent):
+    received, sent = _with_known(load.received, at), _with_known(load.sent, at)
+    if (received, sent) == (load.received, load.sent):
         return load
-    return msgspec.structs.replace(
-        load,
-        received=[p for p in load.received if p[0] in slots or p[0] < 0],
-        sent=[p for p in load.sent if p[0] in slots or p[0] < 0],
-    )
+    return msgspec.structs.replace(load, received=received, sent=sent)
+
+
+def _with_known(pairs: Pairs, at: Placement) -> Pairs:
+    found: Pairs = {}
+    for stream, told in pairs.items():
+        known = [(task, tuples) for task, tuples in zip(*told, strict=True) if task in at.slots or task < 0]
+        if known:
+            found[stream] = [task for task, _ in known], [tuples for _, tuples in known]
+    return found
 
 
 def second_reporters(found: Mapping[str, Believed], written_at_ms: Mapping[str, int]) -> set[str]:

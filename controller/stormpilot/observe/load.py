@@ -11,10 +11,10 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from stormpilot.messages.load import LoadReport, TaskLoad
+from stormpilot.messages.load import LoadReport, TaskLoad, by_pair
 from stormpilot.observe.change_points import Counted
 from stormpilot.observe.plausible import implausible_reading
-from stormpilot.observe.samples import CLOCK_TOLERANCE_MS, Sample, broken, by_pair, rates_of, same_process
+from stormpilot.observe.samples import CLOCK_TOLERANCE_MS, Sample, broken, rates_of, same_process
 from stormpilot.observe.series import AT_MS, Counters, Series, counters_of, follows
 from stormpilot.observe.task_rates import FRESHER_S, TaskRates, merged
 

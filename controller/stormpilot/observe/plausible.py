@@ -102,10 +102,10 @@ def _amounts(place: str, cpu_points: float, memory_mb: float) -> Iterator[str]:
 def implausible_reading(load: TaskLoad, now_ms: int) -> str | None:
     """Why a reading cannot be true by itself, or None."""
     counts = [load.acked, load.emitted, load.completed, load.failed, load.seq, load.pid, load.start_ms]
-    counts += [n for _, _, n in load.received + load.sent] + [n for _, n in load.latency_ms] + [load.timed]
-    pairs = load.received + load.sent
+    pairs = [*load.received.values(), *load.sent.values()]
+    counts += [n for _, tuples in pairs for n in tuples] + [n for _, n in load.latency_ms] + [load.timed]
     seconds = [*seconds_of(load), load.timed_ms]
-    if load.task < 0 or any(n < 0 for n in [*counts, *seconds]) or any(t < 0 for t, _, _ in pairs):
+    if load.task < 0 or any(n < 0 for n in [*counts, *seconds]) or any(t < 0 for tasks, _ in pairs for t in tasks):
         return "negative"
     if any(n > MAX_COUNT for n in counts) or not all(math.isfinite(s) for s in seconds):
         return "huge"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -64,14 +64,6 @@ def broken(a: Sample, b: Sample) -> str | None:
 def seconds_of(load: TaskLoad) -> tuple[float, float, float, float]:
     """CPU: of the task, of its child process, shared, of its worker's JVM."""
     return load.cpu_s, load.child_cpu_s or 0.0, load.shared_cpu_s or 0.0, load.jvm_cpu_s or 0.0
-
-
-def by_pair(counted: Iterable[tuple[int, str, int]]) -> dict[tuple[int, str], int]:
-    """Counts by (task, stream)."""
-    tuples: dict[tuple[int, str], int] = {}
-    for task, stream, count in counted:
-        tuples[task, stream] = tuples.get((task, stream), 0) + count
-    return tuples
 
 
 def growth(a: Sample, b: Sample) -> list[int]:

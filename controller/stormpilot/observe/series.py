@@ -12,44 +12,54 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, chain, pairwise
+from operator import attrgetter
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stormpilot.messages.load import TaskLoad
+from stormpilot.messages.load import Pairs, TaskLoad, by_pair
 from stormpilot.model.bounds import is_amount
 from stormpilot.observe.plausible import MAX_AHEAD_MS, MAX_BEHIND_MS, MAX_COUNT, capacity_told, implausible_capacity
-from stormpilot.observe.samples import CLOCK_TOLERANCE_MS, MAX_TASK_CORES, MAX_TASK_TPS, Sample, by_pair
+from stormpilot.observe.samples import CLOCK_TOLERANCE_MS, MAX_TASK_CORES, MAX_TASK_TPS, Sample
 from stormpilot.observe.task_rates import TaskRates
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
+Keys = list[tuple[str, list[int]]]
+"""The other tasks of a row's pairs, by stream."""
 
 SEQ, AT_MS, ACKED, EMITTED, COMPLETED, FAILED, TIMED = range(7)
 CPU_S, CHILD_S, SHARED_S, JVM_S, TIMED_MS = range(5)
+_PROCESS = attrgetter("task", "component", "host", "pid", "start_ms")
+_WHOLE = attrgetter("seq", "at_ms", "acked", "emitted", "completed", "failed", "timed")
+_SECONDS = attrgetter("cpu_s", "child_cpu_s", "shared_cpu_s", "jvm_cpu_s", "timed_ms")
 
 
 @dataclass(frozen=True)
 class Layout:
     """Common part of all reports of a series; R tasks (rows).
 
-    `tasks`: task, component, host, pid, start of the process, and whether CPU of the child process, shared CPU and that
-    of the worker's JVM are told. The pairs of all rows stand one behind the other, and `*_sizes` says how many each row
-    has: where received tuples came from, where sent ones went, and the bounds of latency histograms.
+    `tasks`: task, component, host, pid, start of the process; `told` (R x 3, as bytes): whether CPU of the child
+    process, shared CPU and that of the worker's JVM are told. By row: the pairs of received tuples, those of sent ones,
+    and the bounds of latency histograms. The counts of all rows stand one behind the other.
     """
 
-    tasks: tuple[tuple[int, str, str, int, int, bool, bool, bool], ...]
-    received_sizes: tuple[int, ...]
-    received: tuple[tuple[int, ...], tuple[str, ...]]
-    sent_sizes: tuple[int, ...]
-    sent: tuple[tuple[int, ...], tuple[str, ...]]
-    bounds_sizes: tuple[int, ...]
-    bounds: tuple[float, ...]
+    tasks: list[tuple[int, str, str, int, int]]
+    told: bytes
+    received: list[Keys]
+    sent: list[Keys]
+    bounds: list[list[float]]
+
+    @cached_property
+    def tells(self) -> list[list[bool]]:
+        """By row: `told`."""
+        told: list[list[bool]] = np.frombuffer(self.told, dtype=np.bool_).reshape(-1, 3).tolist()
+        return told
 
     @cached_property
     def processes(self) -> list[tuple[int, int]]:
         """By row: process id, start of the process."""
-        return [(pid, start_ms) for _, _, _, pid, start_ms, *_ in self.tasks]
+        return [(pid, start_ms) for _, _, _, pid, start_ms in self.tasks]
 
     @cached_property
     def started_ms(self) -> Ints:
@@ -59,32 +69,37 @@ class Layout:
     @cached_property
     def received_keys(self) -> list[list[tuple[int, str]]]:
         """By row: (source task, stream)."""
-        return _rows(list(zip(*self.received, strict=True)), self.received_sizes)
+        return [_pairs_of(keys) for keys in self.received]
 
     @cached_property
     def sent_keys(self) -> list[list[tuple[int, str]]]:
         """By row: (destination task, stream)."""
-        return _rows(list(zip(*self.sent, strict=True)), self.sent_sizes)
-
-    @cached_property
-    def bounds_of(self) -> list[list[float]]:
-        """By row: upper bounds, ms."""
-        return _rows(list(self.bounds), self.bounds_sizes)
+        return [_pairs_of(keys) for keys in self.sent]
 
     @cached_property
     def received_ends(self) -> Ints:
         """R + 1: the pairs of row i are `received_ends[i]:received_ends[i + 1]`."""
-        return np.array([0, *accumulate(self.received_sizes)], dtype=np.int64)
+        return _ends(self.received_keys)
+
+    @cached_property
+    def sent_ends(self) -> Ints:
+        """R + 1, as `received_ends`."""
+        return _ends(self.sent_keys)
+
+    @cached_property
+    def bounds_ends(self) -> Ints:
+        """R + 1, as `received_ends`."""
+        return _ends(self.bounds)
 
     @cached_property
     def regular(self) -> bool:
         """Whether every counter has one meaning: no task or pair is there twice, and no number of a name is absurd."""
-        keys = (self.received_keys, self.sent_keys, self.bounds_of)
+        keys = (self.received_keys, self.sent_keys, self.bounds)
         return (
             len({t[0] for t in self.tasks}) == len(self.tasks)
             and all(len(set(row)) == len(row) for rows in keys for row in rows)
-            and all(task >= 0 and 0 <= pid <= MAX_COUNT and start >= 0 for task, _, _, pid, start, *_ in self.tasks)
-            and min(chain(self.received[0], self.sent[0]), default=0) >= 0
+            and all(task >= 0 and 0 <= pid <= MAX_COUNT and start >= 0 for task, _, _, pid, start in self.tasks)
+            and all(task >= 0 for row in chain(self.received_keys, self.sent_keys) for task, _ in row)
         )
 
 
@@ -121,49 +136,53 @@ def counters_of(loads: Sequence[TaskLoad], seen_ms: int, like: Layout | None) ->
     """A report as columns; None where one of its numbers has no place in them. Its layout is `like` where it can be."""
     if not loads:
         return None
-    tasks, whole, seconds = [], [], []
+    received, sent = [x.received for x in loads], [x.sent for x in loads]
+    latency = [x.latency_ms for x in loads]
     try:
-        for x in loads:
-            child_s, shared_s, jvm_s = x.child_cpu_s, x.shared_cpu_s, x.jvm_cpu_s
-            told = (child_s is not None, shared_s is not None, jvm_s is not None)
-            tasks.append((x.task, x.component, x.host, x.pid, x.start_ms, *told))
-            whole.append((x.seq, x.at_ms, x.acked, x.emitted, x.completed, x.failed, x.timed))
-            seconds.append((x.cpu_s, child_s or 0.0, shared_s or 0.0, jvm_s or 0.0, x.timed_ms))
-        sources, streams, received = _columns([x.received for x in loads])
-        targets, sent_streams, sent = _columns([x.sent for x in loads])
-        bounds = tuple(bound for x in loads for bound, _ in x.latency_ms)
+        seconds = np.array(list(map(_SECONDS, loads)), dtype=np.float64)  # None becomes NaN, which JSON does not have
+        told = ~np.isnan(seconds[:, CHILD_S:TIMED_MS])
+        seconds[:, CHILD_S:TIMED_MS][~told] = 0.0
         layout = Layout(
-            tuple(tasks),
-            tuple([len(x.received) for x in loads]),
-            (sources, streams),
-            tuple([len(x.sent) for x in loads]),
-            (targets, sent_streams),
-            tuple([len(x.latency_ms) for x in loads]),
-            bounds,
+            list(map(_PROCESS, loads)),
+            told.tobytes(),
+            list(map(_keys, received)),
+            list(map(_keys, sent)),
+            [[bound for bound, _ in row] for row in latency],
         )
         return Counters(
-            like if like is not None and like == layout else layout,
+            like if like == layout else layout,
             seen_ms,
-            np.array(whole, dtype=np.int64).reshape(len(tasks), 7),
-            np.array(seconds, dtype=np.float64).reshape(len(tasks), 5),
-            np.array(received, dtype=np.int64),
-            np.array(sent, dtype=np.int64),
-            np.array([n for x in loads for _, n in x.latency_ms], dtype=np.int64),
+            np.array(list(map(_WHOLE, loads)), dtype=np.int64),
+            seconds,
+            _counts(received),
+            _counts(sent),
+            np.array([n for row in latency for _, n in row], dtype=np.int64),
         )
     except OverflowError:
         return None
 
 
-def _columns(
-    rows: Sequence[Sequence[tuple[int, str, int]]],
-) -> tuple[tuple[int, ...], tuple[str, ...], tuple[int, ...]]:
-    """Tasks, streams and counts of all rows."""
-    tasks, streams, counts = tuple(zip(*chain.from_iterable(rows), strict=True)) or ((), (), ())
-    return tasks, streams, counts
+def _keys(pairs: Pairs) -> Keys:
+    return [(stream, tasks) for stream, (tasks, _) in pairs.items()]
 
 
-def _rows(values: list, sizes: Sequence[int]) -> list:  # type: ignore[type-arg]
-    return [values[a:b] for a, b in pairwise([0, *accumulate(sizes)])]
+def _counts(rows: Sequence[Pairs]) -> Ints:
+    """Counts of the pairs of all rows."""
+    counts = [tuples for pairs in rows for _, tuples in pairs.values()]
+    return np.fromiter(chain.from_iterable(counts), dtype=np.int64)
+
+
+def _pairs_of(keys: Keys) -> list[tuple[int, str]]:
+    return [(task, stream) for stream, tasks in keys for task in tasks]
+
+
+def _ends(rows: Sequence[Sequence[object]]) -> Ints:
+    """Ends of rows that stand one behind the other, and the begin of the first."""
+    return np.array([0, *accumulate(map(len, rows))], dtype=np.int64)
+
+
+def _rows(values: list, ends: Ints) -> list:  # type: ignore[type-arg]
+    return [values[a:b] for a, b in pairwise(ends.tolist())]
 
 
 def follows(before: Counters, now: Counters, loads: Sequence[TaskLoad]) -> bool:
@@ -251,7 +270,8 @@ class Series:
         report, layout = self.reports[i], self.layout
         load = self.newest[row]
         if i < len(self.reports) - 1:
-            task, component, host, pid, start_ms, has_child, has_shared, has_jvm = layout.tasks[row]
+            task, component, host, pid, start_ms = layout.tasks[row]
+            has_child, has_shared, has_jvm = layout.tells[row]
             seq, at_ms, acked, emitted, completed, failed, timed = report.whole[row].tolist()
             cpu_s, child_s, shared_s, jvm_s, timed_ms = report.seconds[row].tolist()
             load = TaskLoad(
@@ -263,21 +283,16 @@ class Series:
                 seq=seq,
                 at_ms=at_ms,
                 cpu_s=cpu_s,
-                received=_told(layout.received_keys, report.received, layout.received_sizes, row),
+                received=_told(layout.received[row], _part(report.received, layout.received_ends, row)),
                 acked=acked,
                 emitted=emitted,
                 completed=completed,
                 failed=failed,
-                latency_ms=[
-                    (bound, n)
-                    for bound, n in zip(
-                        layout.bounds_of[row], _part(report.latency, layout.bounds_sizes, row), strict=True
-                    )
-                ],
+                latency_ms=list(zip(layout.bounds[row], _part(report.latency, layout.bounds_ends, row), strict=True)),
                 child_cpu_s=child_s if has_child else None,
                 shared_cpu_s=shared_s if has_shared else None,
                 jvm_cpu_s=jvm_s if has_jvm else None,
-                sent=_told(layout.sent_keys, report.sent, layout.sent_sizes, row),
+                sent=_told(layout.sent[row], _part(report.sent, layout.sent_ends, row)),
                 timed=timed,
                 timed_ms=timed_ms,
             )
@@ -299,14 +314,15 @@ class Series:
         for a, b in pairwise(used):
             timed_ms += np.maximum(0.0, b.seconds[:, TIMED_MS] - a.seconds[:, TIMED_MS])
         layout = self.layout
-        received = (last.received - first.received) * np.repeat(per_second, layout.received_sizes)
-        sent = (last.sent - first.sent) * np.repeat(per_second, layout.sent_sizes)
+        received = (last.received - first.received) * np.repeat(per_second, np.diff(layout.received_ends))
+        sent = (last.sent - first.sent) * np.repeat(per_second, np.diff(layout.sent_ends))
         latency = (last.latency - first.latency).tolist()
-        received_rows = _rows(received.tolist(), layout.received_sizes)
-        sent_rows, latency_rows = _rows(sent.tolist(), layout.sent_sizes), _rows(latency, layout.bounds_sizes)
+        received_rows = _rows(received.tolist(), layout.received_ends)
+        sent_rows, latency_rows = _rows(sent.tolist(), layout.sent_ends), _rows(latency, layout.bounds_ends)
         age_s = max(0.0, (now_ms - last.seen_ms) / 1000)
-        rows = zip(layout.tasks, self.newest, covered_s.tolist(), per.tolist(), cores.tolist(), strict=True)
-        timed_rows = zip(whole[:, TIMED].tolist(), timed_ms.tolist(), layout.bounds_of, latency_rows, strict=True)
+        tasks = zip(layout.tasks, layout.tells, self.newest, strict=True)
+        rows = zip(covered_s.tolist(), per.tolist(), cores.tolist(), strict=True)
+        timed_rows = zip(whole[:, TIMED].tolist(), timed_ms.tolist(), layout.bounds, latency_rows, strict=True)
         pairs = zip(layout.received_keys, received_rows, layout.sent_keys, sent_rows, strict=True)
         return [
             TaskRates(
@@ -326,29 +342,27 @@ class Series:
                 queue=load.queue,
                 memory_mb=load.memory_mb,
                 in_jvm=self.in_jvm,
-                child_cores=used_cores[CHILD_S] if task[5] else None,
-                shared_cores=used_cores[SHARED_S] if task[6] else None,
-                jvm_cores=used_cores[JVM_S] if task[7] else None,
+                child_cores=used_cores[CHILD_S] if has[0] else None,
+                shared_cores=used_cores[SHARED_S] if has[1] else None,
+                jvm_cores=used_cores[JVM_S] if has[2] else None,
                 sent_tps=dict(zip(went, gave, strict=True)),
                 execute_ms=took_ms / timed if timed else None,
                 up_s=max(0.0, (load.at_ms - load.start_ms) / 1000),
             )
-            for (task, load, covered, tps, used_cores), (timed, took_ms, bounds, tuples), (
+            for (task, has, load), (covered, tps, used_cores), (timed, took_ms, bounds, tuples), (
                 came,
                 got,
                 went,
                 gave,
-            ) in zip(rows, timed_rows, pairs, strict=True)
+            ) in zip(tasks, rows, timed_rows, pairs, strict=True)
         ]
 
 
-def _part(column: Ints, sizes: Sequence[int], row: int) -> list[int]:
-    begin = sum(sizes[:row])
-    part: list[int] = column[begin : begin + sizes[row]].tolist()
+def _part(column: Ints, ends: Ints, row: int) -> list[int]:
+    part: list[int] = column[ends[row] : ends[row + 1]].tolist()
     return part
 
 
-def _told(
-    keys: list[list[tuple[int, str]]], column: Ints, sizes: Sequence[int], row: int
-) -> list[tuple[int, str, int]]:
-    return [(task, stream, n) for (task, stream), n in zip(keys[row], _part(column, sizes, row), strict=True)]
+def _told(keys: Keys, counts: list[int]) -> Pairs:
+    ends = _ends([tasks for _, tasks in keys])
+    return {stream: (tasks, part) for (stream, tasks), part in zip(keys, _rows(counts, ends), strict=True)}

@@ -35,12 +35,12 @@ def from_the_future(t: TaskLoad, n: int) -> TaskLoad:
 
 
 def negative(t: TaskLoad, n: int) -> TaskLoad:
-    received = [(source, stream, -count - 1) for source, stream, count in t.received]
+    received = {stream: (tasks, [-count - 1 for count in tuples]) for stream, (tasks, tuples) in t.received.items()}
     return msgspec.structs.replace(t, at_ms=now_ms(), seq=t.seq + 1000 + n, received=received, cpu_s=-1.0)
 
 
 def huge(t: TaskLoad, n: int) -> TaskLoad:
-    received = [(source, stream, 10**15 * (n + 1)) for source, stream, _ in t.received]
+    received = {stream: (tasks, [10**15 * (n + 1)] * len(tasks)) for stream, (tasks, _) in t.received.items()}
     return msgspec.structs.replace(t, at_ms=now_ms(), seq=t.seq + 1000 + n, received=received, cpu_s=1e12 * (n + 1))
 
 

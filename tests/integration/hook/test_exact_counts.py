@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from scene import until
 from stormpilot.errors import UnreachableError
 from stormpilot.local.cluster import LocalCluster
 from stormpilot.messages.core import decode
-from stormpilot.messages.load import LoadReport, TaskLoad
+from stormpilot.messages.load import LoadReport, TaskLoad, by_pair
 from stormpilot.nimbus import Nimbus
 from stormpilot.submit.submission import prepare, send
 from stormpilot.zookeeper.client import ZooKeeper
@@ -64,7 +65,7 @@ class Measured:
 
         def still() -> bool:
             tasks = self.tasks()
-            counts = {t: (sorted(load.received), load.emitted, load.acked, load.start_ms) for t, load in tasks.items()}
+            counts = {t: (by_pair(load.received), load.emitted, load.acked, load.start_ms) for t, load in tasks.items()}
             spouts = [load for load in tasks.values() if load.component in SPOUTS]
             if (
                 len(tasks) < sum(TASKS.values())
@@ -87,7 +88,7 @@ class Measured:
                 assert (load.emitted, load.failed) == (ledger["emitted"], ledger.get("failed", 0))
                 assert load.completed == ledger.get("acked", 0)
             elif load.component != "__acker":
-                counted = {f"{source} {stream}": n for source, stream, n in load.received}
+                counted = {f"{source} {stream}": n for (source, stream), n in by_pair(load.received).items()}
                 assert counted == ledger, f"task {task} of {load.component}"
                 assert load.acked == sum(ledger.values())
 
@@ -129,14 +130,13 @@ def test_pairs_are_exact_in_java_and_python_and_after_a_worker_ended(measured: C
     assert {c: components.count(c) for c in components} == TASKS
     # Nothing was lost, so ackers saw every tree: once from its spout, and each ack of each bolt.
     ackers = [load for load in tasks.values() if load.component == "__acker"]
-    heard = {(s, stream): 0 for a in ackers for s, stream, _ in a.received}
+    heard: Counter[tuple[int, str]] = Counter()
     for acker in ackers:
-        for source, stream, n in acker.received:
-            heard[source, stream] += n
+        heard.update(by_pair(acker.received))
     for task, load in tasks.items():
         if load.component in SPOUTS:
             assert heard[task, "__ack_init"] == NUMBERS
-            assert sum(n for a in ackers for to, _, n in a.sent if to == task) == NUMBERS
+            assert sum(n for a in ackers for (to, _), n in by_pair(a.sent).items() if to == task) == NUMBERS
         elif load.component != "__acker":
             assert heard[task, "__ack_ack"] == load.acked
     for load in tasks.values():

@@ -18,7 +18,7 @@ from stormpilot.local.build import LOAD_HOOK
 from stormpilot.local.cluster import LocalCluster
 from stormpilot.local.spec import PATIENT, ClusterSpec
 from stormpilot.messages.core import ComponentPart
-from stormpilot.messages.load import TaskLoad
+from stormpilot.messages.load import TaskLoad, by_pair
 from stormpilot.operate import Operator
 from stormpilot.submit.submission import prepare, send
 from stormpilot.zookeeper.client import ZooKeeper, connect
@@ -68,7 +68,7 @@ def loads(connection: ZooKeeper, topology_id: str) -> dict[str, list[TaskLoad]]:
 
 
 def received(load: TaskLoad) -> int:
-    return sum(n for _, _, n in load.received)
+    return sum(by_pair(load.received).values())
 
 
 def component(connection: ZooKeeper, topology_id: str, name: str) -> ComponentPart:

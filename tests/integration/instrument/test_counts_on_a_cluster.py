@@ -18,7 +18,7 @@ from stormpilot.instrument.topology import COLLECTOR_ID
 from stormpilot.instrument.worker_jvm import WorkerJvm
 from stormpilot.local.cluster import LocalCluster
 from stormpilot.messages.core import decode
-from stormpilot.messages.load import LoadReport, TaskLoad
+from stormpilot.messages.load import LoadReport, TaskLoad, by_pair
 from stormpilot.nimbus import Address, Nimbus
 from stormpilot.submit import submit_topology
 from stormpilot.zookeeper.paths import Paths
@@ -81,7 +81,7 @@ def received(loads: list[TaskLoad], stream: str = "default") -> Counter[int]:
     """Tuples by source task, summed over the tasks that received them."""
     counts: Counter[int] = Counter()
     for load in loads:
-        for source, name, n in load.received:
+        for (source, name), n in by_pair(load.received).items():
             if name == stream:
                 counts[source] += n
     return counts
@@ -89,7 +89,7 @@ def received(loads: list[TaskLoad], stream: str = "default") -> Counter[int]:
 
 def taken(loads: list[TaskLoad]) -> dict[int, int]:
     """Tuples that each task received; shuffle grouping prefers the near and may leave a task without any."""
-    counts = {load.task: sum(n for _, _, n in load.received) for load in loads}
+    counts = {load.task: sum(by_pair(load.received).values()) for load in loads}
     return {task: n for task, n in counts.items() if n}
 
 
@@ -110,7 +110,7 @@ def test_counts_are_exact_for_every_kind_of_component(
 
     def state() -> object:
         return {
-            c: [(t.task, t.seq, sum(n for _, _, n in t.received), t.acked, t.completed) for t in of]
+            c: [(t.task, t.seq, sum(by_pair(t.received).values()), t.acked, t.completed) for t in of]
             for c, of in tasks(zookeeper_client, topology_id).items()
         }
 

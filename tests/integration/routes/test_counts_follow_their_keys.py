@@ -131,7 +131,7 @@ def test_twenty_moves_lose_no_count(counting: Counting) -> None:
     wait_until(counting.rests, "every sentence to be counted")
     (spout,) = counting.loads("sentences")
     assert spout.failed == 0
-    emitted = sum(n for t in counting.loads("split") for _, stream, n in t.received if stream == "default")
+    emitted = sum(sum(t.received.get("default", ([], []))[1]) for t in counting.loads("split"))
     settings = Settings.from_storm_conf({"wordcount.sentence.words": 10})
     language = Language(settings.seed, settings.vocabulary_words, settings.sentence_words, settings.topics)
     expected = Counter(word for n in range(emitted) for word in language.sentence(n).text.split())

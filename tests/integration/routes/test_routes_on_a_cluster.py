@@ -47,7 +47,7 @@ class Watched:
 
     def got(self, task: int) -> int:
         load = self.loads().get(task)
-        return sum(n for _, stream, n in load.received if stream == "default") if load else 0
+        return sum(load.received.get("default", ([], []))[1]) if load else 0
 
     def get_more(self, *tasks: int) -> None:
         before = {t: self.got(t) for t in tasks}

@@ -53,7 +53,7 @@ def test_it_offers_the_newest_load_of_every_task_with_its_own(tmp_path: Path) ->
     newest = [json.loads(text) for text in writer.offers[-1]]
     assert [(t["task"], t["seq"]) for t in newest[:2]] == [(1, 1), (3, 2)]
     assert newest[2]["component"] == "stormpilot-collector"
-    assert newest[2]["received"] == [[1, LOAD_STREAM, 1], [3, LOAD_STREAM, 2]]
+    assert newest[2]["received"] == {LOAD_STREAM: [[1, 3], [1, 2]]}
 
 
 def test_it_offers_once_per_report_period_however_many_loads_come(tmp_path: Path) -> None:

@@ -26,14 +26,24 @@ def test_bolt_counts_tuples_by_source_task_and_stream() -> None:
     bolt = BoltCounters()
     for task, stream in [(1, "default"), (2, "default"), (1, "default"), (1, "errors")]:
         bolt.tuple_received(received(task, stream))
-    assert sorted(bolt.values()["received"]) == [[1, "default", 2], [1, "errors", 1], [2, "default", 1]]
+    assert bolt.values()["received"] == {"default": ([1, 2], [2, 1]), "errors": ([1], [1])}
+
+
+def test_pairs_stand_in_an_order_that_stays() -> None:
+    """A reader takes in what stays the same from report to report faster."""
+    bolt, told = BoltCounters(), []
+    for _ in range(2):
+        for task, stream in [(7, "words"), (2, "errors"), (5, "words"), (2, "words")]:
+            bolt.tuple_received(received(task, stream))
+        told.append([(stream, tasks) for stream, (tasks, _) in bolt.values()["received"].items()])
+    assert told[0] == told[1] == [("words", [7, 5, 2]), ("errors", [2])]
 
 
 def test_bolt_does_not_count_ticks_and_heartbeats() -> None:
     bolt = BoltCounters()
     bolt.tuple_received(received(-1, "__tick"))
     bolt.tuple_received(received(-1, "__heartbeat"))
-    assert bolt.values()["received"] == []
+    assert bolt.values()["received"] == {}
 
 
 def test_bolt_counts_acks_and_fails_but_not_those_of_ticks() -> None:
@@ -60,7 +70,7 @@ def test_bolt_stops_adding_sources_at_the_limit_says_so_once_and_goes_on_countin
     bolt = BoltCounters(most=2, say=said.append)
     for task in (1, 2, 3, 4, 1):
         bolt.tuple_received(received(task))
-    assert sorted(bolt.values()["received"]) == [[1, "default", 2], [2, "default", 1]]
+    assert bolt.values()["received"] == {"default": ([1, 2], [2, 1])}
     assert said == ["tuples come from more than 2 tasks and streams: the rest is not counted"]
 
 

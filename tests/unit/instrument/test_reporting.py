@@ -58,7 +58,7 @@ def test_bolt_reports_what_it_received_and_acked(tmp_path: Path) -> None:
     tuples = [tuple_message(str(n), ["a"], task=1 + n % 2) for n in range(5)]
     sent, _ = run(ReportingUpper, handshake(tmp_path), [*tuples, heartbeat()])
     load = msgspec.json.decode(json.dumps(loads(sent)[-1]), type=TaskLoad)
-    assert sorted(load.received) == [(1, "default", 3), (2, "default", 2)]
+    assert load.received == {"default": ([1, 2], [3, 2])}
     assert load.acked == 5
     assert (load.task, load.component, load.pid) == (3, "parse", os.getpid())
     assert load.cpu_s > 0
@@ -69,7 +69,7 @@ def test_reports_are_cumulative_and_numbered(tmp_path: Path) -> None:
     sent, _ = run(ReportingUpper, handshake(tmp_path), [tuple_message(str(n), ["a"]) for n in range(4)])
     reported = loads(sent)
     assert [r["seq"] for r in reported] == [1, 2, 3, 4]
-    assert [r["received"] for r in reported] == [[[1, "default", n]] for n in (1, 2, 3, 4)]
+    assert [r["received"] for r in reported] == [{"default": [[1], [n]]} for n in (1, 2, 3, 4)]
 
 
 def test_a_load_is_one_unanchored_tuple_that_asks_for_no_task_ids(tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ def test_spout_reports_emitted_completed_failed_and_latency(tmp_path: Path) -> N
     load = msgspec.json.decode(json.dumps(loads(sent)[-1]), type=TaskLoad)
     assert (load.emitted, load.completed, load.failed) == (3, 1, 1)  # the last emit follows its report
     assert sum(n for _, n in load.latency_ms) == 1
-    assert load.received == []
+    assert load.received == {}
 
 
 def test_task_of_a_large_topology_counts_two_pairs_for_each_of_its_tasks(tmp_path: Path) -> None:
@@ -117,7 +117,8 @@ def test_task_of_a_large_topology_counts_two_pairs_for_each_of_its_tasks(tmp_pat
         tasks={**dict.fromkeys(sources, "source"), 5_000: "parse"},
     )
     run(Kept, first, [tuple_message(str(n), ["a"], task=n) for n in sources])
-    assert len(made[0]._stormpilot_counters.values()["received"]) == 4_100
+    (tasks, _) = made[0]._stormpilot_counters.values()["received"]["default"]
+    assert len(tasks) == 4_100
 
 
 def test_spout_reports_when_it_is_deactivated(tmp_path: Path) -> None:
@@ -175,7 +176,7 @@ def test_batching_bolt_counts_acks_when_its_batch_is_done_and_leaves_ticks_out(t
         [tuple_message("1", ["a"]), tuple_message("2", ["a"]), tick("t1"), heartbeat(), heartbeat()],
     )
     assert [r["acked"] for r in loads(sent)] == [0, 0, 0, 2, 2]
-    assert loads(sent)[-1]["received"] == [[1, "default", 2]]
+    assert loads(sent)[-1]["received"] == {"default": [[1], [2]]}
 
 
 @pytest.mark.parametrize("auto_ack", [True, False])
@@ -211,7 +212,7 @@ def test_task_ids_that_a_bolt_asks_for_still_reach_it(tmp_path: Path) -> None:
     messages = [tuple_message("1", ["a"]), tuple_message("2", ["a"]), [7, 8], [9], heartbeat()]
     sent, _ = run(Asking, handshake(tmp_path), messages)
     assert seen == [[7, 8], [9]]
-    assert loads(sent)[-1]["received"] == [[1, "default", 2]]
+    assert loads(sent)[-1]["received"] == {"default": [[1], [2]]}
 
 
 # --- no added failure mode ------------------------------------------------------------------------------------------

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from doubles.memory_zookeeper import MemoryZooKeeper
-from doubles.snapshots import LOAD, T0_MS, cluster, everywhere, report, task_load, topology
+from doubles.snapshots import LOAD, T0_MS, cluster, everywhere, report, schema_1, task_load, topology
 from stormpilot.messages.core import InputPart, TopologySnapshot, encode
 from stormpilot.messages.load import JvmPart, LoadReport
 from stormpilot.observe.reader import Reader
@@ -174,11 +178,61 @@ def test_tasks_that_do_not_exist_are_not_kept() -> None:
     r = msgspec.structs.replace(report(10), tasks=[honest, *strange])
     path = store.write(VICTIM, r.reporter, r)
     reports, problems = store.read()
-    assert [(t.task, t.received) for t in reports[0].tasks] == [(4, [(2, "default", 5), (3, "default", 5)])]
+    assert [(t.task, t.received) for t in reports[0].tasks] == [(4, {"default": ([2, 3], [5, 5])})]
     assert problems[path].startswith(
         f"{path}: 501 tasks or counters of it are of tasks that the topology does not have"
     )
     assert store.reader.refused == {"unknown_task": 501}
+
+
+LISTED = st.lists(
+    st.tuples(st.sampled_from([-2, -1, 1, 2, 3, 777]), st.sampled_from(["default", "x", ""]), st.integers(-1, 9)),
+    max_size=6,
+)
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from([1, 2, 4, 888]), LISTED, LISTED), max_size=4),
+    st.sampled_from(["collector-6", "host-a-6700"]),
+)
+def test_of_both_schemas_the_same_is_believed_and_refused(
+    told: list[tuple[int, list[tuple[int, str, int]], list[tuple[int, str, int]]]], reporter: str
+) -> None:
+    tasks = [task_load(t, 10, host="host-a", received=received, sent=sent) for t, received, sent in told]
+    by = JvmPart(port=6700) if reporter == "host-a-6700" else None
+    r = msgspec.structs.replace(report(10), reporter=reporter, worker=by, tasks=tasks)
+    stores = Store(), Store()
+    for store, written in zip(stores, (schema_1(r), encode(r)), strict=True):
+        store.write(VICTIM, reporter, written)
+    (former, problems), now = stores[0].read(), stores[1].read()
+    assert ([msgspec.structs.replace(x, schema=2) for x in former], problems) == now
+    assert stores[0].reader.refused == stores[1].reader.refused
+
+
+@pytest.mark.parametrize(
+    ("received", "why"),
+    [
+        ({"default": [[1, 2], [5]]}, "received: 2 tasks and 1 counts of stream 'default'"),
+        ({"default": [[], []]}, "received: 0 tasks and 0 counts"),
+        ({"default": [1, 5]}, "Expected `array`, got `int`"),
+        ({"default": [["1"], [5]]}, "Expected `int`, got `str`"),
+        ({"default": [[1], [5], [7]]}, "Expected `array` of length 2"),
+        ({"default": [[1], [2**63]]}, "a whole number of 19 digits"),
+        ({"default": [[1] * 500_000, [5] * 500_000]}, "values, at most 1000000 are read"),
+        ({str(n): [[1], [5]] for n in range(200_000)}, "values, at most 1000000 are read"),
+        ("default", "Expected `object | array`, got `str`"),
+    ],
+    ids=lambda x: x if isinstance(x, str) else "",
+)
+def test_a_report_whose_pairs_are_no_pairs_is_named_and_costs_no_other(received: object, why: str) -> None:
+    store = Store()
+    value = json.loads(encode(report(10, tasks=(4,))))
+    value["tasks"][0]["received"] = received
+    path = store.write(VICTIM, "collector-6", gzip.compress(json.dumps(value).encode(), mtime=0))
+    store.write(OTHER, "collector-6", report(10, name="other"))
+    reports, problems = store.read()
+    assert [r.topology_id for r in reports] == [OTHER]
+    assert why in problems[path]
 
 
 def test_only_collectors_of_the_topology_report_for_others_where_it_has_some() -> None:

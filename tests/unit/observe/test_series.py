@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from doubles.snapshots import T0_MS, task_load
+from doubles.snapshots import T0_MS, schema_1, task_load
+from stormpilot.messages.core import decode, encode
 from stormpilot.messages.load import JvmPart, LoadReport
 from stormpilot.observe.load import LoadHistory
 
@@ -75,7 +76,8 @@ def days(draw: Any) -> list[tuple[float, list[LoadReport]]]:
         event = draw(
             st.sampled_from(
                 ["goes on"] * 12
-                + ["restart", "absurd", "decrease", "lack", "other", "pair", "late", "orphan", "changes hands"]
+                + ["restart", "absurd", "decrease", "lack", "other", "late", "orphan", "changes hands"]
+                + ["pair", "pair twice", "pair of Storm"]
             )
         )
         if event == "changes hands":
@@ -99,6 +101,10 @@ def days(draw: Any) -> list[tuple[float, list[LoadReport]]]:
                 reporter = "q"
             case "pair":
                 fields[struck]["received"] = [(2, "default", 10**6), (3, "default", 10**6), (7, "other", s)]
+            case "pair twice":
+                fields[struck]["received"] = [(2, "default", 10**6), (3, "default", 10**6), (2, "default", s)]
+            case "pair of Storm":
+                fields[struck]["received"] = [(2, "default", 10**6), (-1, "__tick", s)]
             case "late":
                 fields[struck]["at_ms"] = T0_MS + (s - 100) * 1000
         reports = [a_report(s, fields, reporter, began=began)]
@@ -120,6 +126,15 @@ def test_columns_say_what_tasks_one_by_one_say(
                 history.keep_apart(TOPOLOGY, T0_MS + apart_s * 1000)
         since_ms = max(now_ms - 60_000, T0_MS + since_s * 1000)
         assert told(columns, since_ms, now_ms) == told(one_by_one, since_ms, now_ms)
+
+
+@given(days())
+def test_both_schemas_lead_to_the_same(arrivals: list[tuple[int, list[LoadReport]]]) -> None:
+    former, now = LoadHistory(60), LoadHistory(60)
+    for now_ms, reports in arrivals:
+        former.take([decode(schema_1(r), LoadReport, "load") for r in reports], now_ms)
+        now.take([decode(encode(r), LoadReport, "load") for r in reports], now_ms)
+        assert told(former, now_ms - 60_000, now_ms) == told(now, now_ms - 60_000, now_ms)
 
 
 def test_reports_that_go_on_are_not_taken_in_task_by_task(monkeypatch: Any) -> None:

@@ -20,7 +20,7 @@ from stormpilot.messages.core import (
     encode,
 )
 from stormpilot.messages.handover import HANDOVER_KEY, KeyedTask
-from stormpilot.messages.load import LoadReport, TaskLoad
+from stormpilot.messages.load import LoadReport, TaskLoad, by_pair
 from stormpilot.messages.routes import STANDBY_KEY, Routes
 from stormpilot.messages.settings import AuditRecord
 from stormpilot.operate import Operator
@@ -89,7 +89,7 @@ def report(
             seq=seq,
             at_ms=at_ms or seq,
             cpu_s=0.0,
-            received=[(1, "", n)],
+            received={"": ([1], [n])},
         )
         for t, n in tasks.items()
     ]
@@ -236,7 +236,7 @@ def test_idle_is_two_reports_of_one_process_without_a_tuple_between(act: Act, zo
     assert operate.idle(second, third)
     assert not operate.idle(second, msgspec.structs.replace(third, queue=3))
     assert not operate.idle(second, msgspec.structs.replace(third, pid=99))
-    got = sum(tuples for _, _, tuples in third.received)
+    got = sum(by_pair(third.received).values())
     before, now = (msgspec.structs.replace(x, acked=got - 1) for x in (second, third))
     assert not operate.idle(before, now), "the last tuple is still in its hands"
     assert not operate.idle(before, msgspec.structs.replace(third, acked=got)), "it was acked just now"

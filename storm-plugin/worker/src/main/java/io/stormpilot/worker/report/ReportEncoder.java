@@ -23,7 +23,7 @@ import java.util.zip.GZIPOutputStream;
  */
 final class ReportEncoder {
 
-  static final int SCHEMA = 1;
+  static final int SCHEMA = 2;
   static final int GZIP_ABOVE_BYTES = 1024;
   static final int MAX_BYTES = 900 * 1024;
 
@@ -151,11 +151,29 @@ final class ReportEncoder {
     return text.toString();
   }
 
+  /** By stream: the other tasks, and how many tuples of each. */
   private static void pairs(JsonWriter json, PairCounts counts) throws IOException {
-    json.beginArray();
+    Map<String, List<long[]>> byStream = new LinkedHashMap<>();
     counts.forEach(
         (task, stream, tuples) ->
-            unchecked(() -> json.beginArray().value(task).value(stream).value(tuples).endArray()));
+            byStream
+                .computeIfAbsent(stream, s -> new ArrayList<>())
+                .add(new long[] {task, tuples}));
+    json.beginObject();
+    for (Map.Entry<String, List<long[]>> pairs : byStream.entrySet()) {
+      json.name(pairs.getKey()).beginArray();
+      column(json, pairs.getValue(), 0);
+      column(json, pairs.getValue(), 1);
+      json.endArray();
+    }
+    json.endObject();
+  }
+
+  private static void column(JsonWriter json, List<long[]> pairs, int column) throws IOException {
+    json.beginArray();
+    for (long[] pair : pairs) {
+      json.value(pair[column]);
+    }
     json.endArray();
   }
 

@@ -3,6 +3,7 @@ package io.stormpilot.worker.report;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import com.google.gson.JsonArray;
 import com.google.gson.JsonElement;
 import com.google.gson.JsonObject;
 import com.google.gson.JsonParser;
@@ -55,6 +56,7 @@ class ReportEncoderTest {
                 reading(Samples.spout(1)), reading(Samples.bolt(3, 4)), reading(Samples.acker(5))));
     JsonObject written = parse(encoder.encode(12, 1_763_690_102_000L, readings).get("node-1-6700"));
     assertEquals(example.keySet(), written.keySet());
+    assertEquals(example.get("schema"), written.get("schema"));
     assertEquals(
         example.getAsJsonObject("worker").keySet(), written.getAsJsonObject("worker").keySet());
     for (JsonElement task : written.getAsJsonArray("tasks")) {
@@ -63,7 +65,7 @@ class ReportEncoderTest {
           task.getAsJsonObject().keySet());
     }
     JsonObject bolt = written.getAsJsonArray("tasks").get(1).getAsJsonObject();
-    assertEquals("[[1,\"default\",4]]", bolt.get("received").toString());
+    assertEquals("{\"default\":[[1],[4]]}", bolt.get("received").toString());
     assertEquals(1.25, bolt.get("cpuS").getAsDouble());
     assertEquals(0.5, bolt.get("childCpuS").getAsDouble());
     assertEquals(70.8, bolt.get("memoryMb").getAsDouble());
@@ -71,7 +73,34 @@ class ReportEncoderTest {
     assertEquals(4, bolt.get("timed").getAsLong());
     assertEquals(12, bolt.get("timedMs").getAsLong());
     JsonObject acker = written.getAsJsonArray("tasks").get(2).getAsJsonObject();
-    assertEquals("[[1,\"__ack_ack\",1]]", acker.get("sent").toString());
+    assertEquals("{\"__ack_ack\":[[1],[1]]}", acker.get("sent").toString());
+  }
+
+  /** A reader takes in what stays the same from report to report faster. */
+  @Test
+  void pairsStandByStreamInAnOrderThatStays() throws IOException {
+    TaskCounters task = Samples.bolt(3, 0);
+    String[] streams = {"words", "errors", "words"};
+    for (int round = 1; round <= 2; round++) {
+      for (int source : new int[] {7, 2, 5}) {
+        for (String stream : streams) {
+          task.executed(FakeTuples.tuple(source, stream), null);
+        }
+      }
+      JsonObject written =
+          parse(
+                  encoder
+                      .encode(round, 1, new Reading(1.0, 1.0, 1.0, List.of(reading(task))))
+                      .get("node-1-6700"))
+              .getAsJsonArray("tasks")
+              .get(0)
+              .getAsJsonObject();
+      String expected =
+          "{\"errors\":[[2,5,7],[N,N,N]],\"words\":[[2,5,7],[M,M,M]]}"
+              .replace("N", "" + round)
+              .replace("M", "" + 2 * round);
+      assertEquals(expected, written.get("received").toString());
+    }
   }
 
   @Test
@@ -137,7 +166,9 @@ class ReportEncoderTest {
         encoder.encode(1, 1, new Reading(1.0, 1.0, 1.0, List.of(reading(acker))));
     JsonObject task =
         parse(znodes.get("node-1-6700")).getAsJsonArray("tasks").get(0).getAsJsonObject();
-    assertEquals(50_000, task.getAsJsonArray("received").size());
+    JsonArray received = task.getAsJsonObject("received").getAsJsonArray("__ack_ack");
+    assertEquals(50_000, received.get(0).getAsJsonArray().size());
+    assertEquals(50_000, received.get(1).getAsJsonArray().size());
     assertTrue(znodes.get("node-1-6700").length < ReportEncoder.MAX_BYTES / 2);
   }
 
@@ -145,7 +176,7 @@ class ReportEncoderTest {
   @Test
   void noZnodeHasMoreValuesThanTheControllerReads() throws IOException {
     List<TaskReading> many = new ArrayList<>();
-    for (int id = 1; id <= 8; id++) {
+    for (int id = 1; id <= 12; id++) {
       TaskCounters task = new TaskCounters(id, "mid", Kind.BOLT, 24_999, 1, true, new Threads());
       for (int source = 0; source < 25_000; source++) {
         task.executed(FakeTuples.tuple(source, "a"), null);
@@ -160,6 +191,6 @@ class ReportEncoderTest {
       assertTrue(values < 1_000_000, () -> values + " values");
       tasks += part.getAsJsonArray("tasks").size();
     }
-    assertEquals(8, tasks);
+    assertEquals(12, tasks);
   }
 }
