@@ -59,7 +59,7 @@ class Measured(msgspec.Struct, frozen=True):
             return None if seconds is None else seconds * factor
 
         rates = {
-            t: replace(
+            t: msgspec.structs.replace(
                 r,
                 cpu_cores=r.cpu_cores * factor,
                 child_cores=scaled(r.child_cores),

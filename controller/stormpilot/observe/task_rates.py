@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+
+import msgspec
 
 FRESHER_S = 20.0
 """By how much one measurement of a task must be older than the other to be left aside."""
 
 
-@dataclass(frozen=True)
-class TaskRates:
+class TaskRates(msgspec.Struct, frozen=True, gc=False):
     """Rates of one task over `covered_s` seconds, per second; `age_s` since its newest report was first seen.
 
     `received_tps` by (source task, stream); `cpu_cores` are CPU seconds per second; `latency_ms` is the window's
@@ -21,6 +21,8 @@ class TaskRates:
     the part of its child process, `shared_cores` what it must be given besides of the JVM's threads that belong to no
     executor, `sent_tps` by (destination task, stream) what it sent to spouts, `execute_ms` the mean time per tuple.
     Else `jvm_cores` is what the whole JVM of its worker used.
+
+    Not for the garbage collector: there are as many of them as tasks in every cycle, and none can be part of a loop.
     """
 
     task: int
@@ -30,7 +32,7 @@ class TaskRates:
     covered_s: float
     age_s: float
     cpu_cores: float
-    received_tps: Mapping[tuple[int, str], float] = field(default_factory=dict)
+    received_tps: Mapping[tuple[int, str], float] = msgspec.field(default_factory=dict)
     acked_tps: float = 0.0
     emitted_tps: float = 0.0
     completed_tps: float = 0.0
@@ -42,7 +44,7 @@ class TaskRates:
     child_cores: float | None = None
     shared_cores: float | None = None
     jvm_cores: float | None = None
-    sent_tps: Mapping[tuple[int, str], float] = field(default_factory=dict)
+    sent_tps: Mapping[tuple[int, str], float] = msgspec.field(default_factory=dict)
     execute_ms: float | None = None
     up_s: float = 0.0
 
@@ -59,7 +61,7 @@ def merged(own: TaskRates, jvm: TaskRates) -> TaskRates:
     if own.covered_s <= 0 or own.age_s > jvm.age_s + FRESHER_S:
         return jvm
     unseen = jvm.child_cores is None
-    return replace(
+    return msgspec.structs.replace(
         jvm,
         cpu_cores=jvm.cpu_cores + (own.cpu_cores if unseen else 0.0),
         child_cores=own.cpu_cores if unseen else jvm.child_cores,
