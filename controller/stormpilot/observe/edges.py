@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 
+import msgspec
+
 from stormpilot.messages.core import TopologySnapshot
 from stormpilot.model.values import LOAD_STREAM, Edge, Executor
 from stormpilot.observe.acker import ACK_ACK, ACK_INIT, ACKER, acker_edges
@@ -17,7 +19,7 @@ def measured_edges(snapshot: TopologySnapshot, rates: Rates, ignored: Counter[st
     """Counted traffic between executors, by stream; `ignored` gets what names tasks that are not there."""
     executor_of = {t: e.start for e in snapshot.executors for t in range(e.start, e.end + 1)}
     # by start, and in order within: two sorts of what is nearly sorted cost less than one of all
-    tps: defaultdict[int, defaultdict[tuple[int, str], float]] = defaultdict(lambda: defaultdict(float))
+    found: defaultdict[int, list[tuple[int, str, float]]] = defaultdict(list)
     for task, r in rates.items():
         to = executor_of.get(task)
         for (source, stream), rate in r.received_tps.items():
@@ -27,18 +29,23 @@ def measured_edges(snapshot: TopologySnapshot, rates: Rates, ignored: Counter[st
             if to is None or start is None:
                 ignored["unknown_task"] += 1
             elif start != to and rate > 0:
-                tps[start][to, stream] += rate
+                found[start].append((to, stream, rate))
         for (destination, stream), rate in r.sent_tps.items():
             start = executor_of.get(destination)
             if to is None or start is None:
                 ignored["unknown_task"] += 1
             elif start != to and rate > 0:
-                tps[to][start, stream] += rate
-    return [
-        Edge(topology=snapshot.id, from_=a, to=b, rate=rate, stream=stream)
-        for a, own in sorted(tps.items())
-        for (b, stream), rate in sorted(own.items())
-    ]
+                found[to].append((start, stream, rate))
+    edges: list[Edge] = []
+    for a, own in sorted(found.items()):
+        last_to, last_stream = None, ""
+        for b, stream, rate in sorted(own):
+            if b == last_to and stream == last_stream:  # of several tasks of an executor
+                edges[-1] = msgspec.structs.replace(edges[-1], rate=edges[-1].rate + rate)
+            else:
+                edges.append(Edge(topology=snapshot.id, from_=a, to=b, rate=rate, stream=stream))
+            last_to, last_stream = b, stream
+    return edges
 
 
 def derived_edges(snapshot: TopologySnapshot, executors: list[Executor], rates: Rates) -> list[Edge]:
