@@ -186,6 +186,8 @@ class LoadHistory:
             at_ms, work = last.whole[:, AT_MS].tolist(), last.work.tolist()
             found |= zip(series.readings, map(Counted, series.layout.processes, at_ms, work), strict=True)
             seen_ms |= dict.fromkeys(series.readings, last.seen_ms)
+        if len({in_jvm for _, in_jvm in found}) < 2:
+            return {**found}
         fresher_ms = FRESHER_S * 1000
         return {
             (task, in_jvm): counted
