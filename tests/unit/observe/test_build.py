@@ -61,6 +61,13 @@ def test_measured_traffic_is_that_of_receivers_plus_what_ackers_must_see() -> No
     }
 
 
+def test_tasks_of_one_executor_have_their_traffic_together() -> None:
+    own = [e for e in topology(PLACE).executors if e.start != 3]
+    own[1] = msgspec.structs.replace(own[1], end=3)
+    belief = believe(cluster("a", "b"), topology(PLACE, executors=own))
+    assert [traffic(belief)[a, b, "default"] for a, b in ((1, 2), (2, 4))] == [100.0, 100.0]
+
+
 def test_acker_traffic_is_spread_over_acker_tasks() -> None:
     snapshot = topology(PLACE)
     parts = [*snapshot.executors, ExecutorPart(start=7, end=9, component="__acker", supervisor="a", port=6700)]
@@ -78,11 +85,8 @@ def test_topology_without_ackers_has_no_acker_traffic() -> None:
 
 def test_load_stream_is_no_traffic_and_its_collector_is_still_placed() -> None:
     noisy = {
-        s: report(s, tasks=(1, 2, 3, 4)).__class__(
-            topology_id=TOPOLOGY,
-            reporter="collector-6",
-            seq=int(s),
-            written_at_ms=0,
+        s: msgspec.structs.replace(
+            report(s),
             tasks=[
                 *report(s).tasks,
                 task_load(6, s, received=[(1, "stormpilot_load", int(5 * s)), (2, "stormpilot_load", int(5 * s))]),
