@@ -186,13 +186,12 @@ class LoadHistory:
             at_ms, work = last.whole[:, AT_MS].tolist(), last.work.tolist()
             found |= zip(series.readings, map(Counted, series.layout.processes, at_ms, work), strict=True)
             seen_ms |= dict.fromkeys(series.readings, last.seen_ms)
-        if len({in_jvm for _, in_jvm in found}) < 2:
-            return {**found}
+        both = len({in_jvm for _, in_jvm in found}) > 1
         fresher_ms = FRESHER_S * 1000
         return {
             (task, in_jvm): counted
             for (task, in_jvm), counted in found.items()
-            if seen_ms.get((task, not in_jvm), 0) <= seen_ms[task, in_jvm] + fresher_ms
+            if not both or seen_ms.get((task, not in_jvm), 0) <= seen_ms[task, in_jvm] + fresher_ms
         }
 
     def keep_apart(self, topology_id: str, at_ms: int) -> None:

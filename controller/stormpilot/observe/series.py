@@ -8,11 +8,12 @@ counter, and whether it can be true is asked of whole columns. The first report 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, chain, pairwise
 from operator import attrgetter
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +28,9 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Keys = list[tuple[str, list[int]]]
 """The other tasks of a row's pairs, by stream."""
+
+NOTHING: Mapping[tuple[int, str], float] = MappingProxyType({})
+"""Rates of tasks that sent nothing to spouts, which are nearly all."""
 
 SEQ, AT_MS, ACKED, EMITTED, COMPLETED, FAILED, TIMED = range(7)
 CPU_S, CHILD_S, SHARED_S, JVM_S, TIMED_MS = range(5)
@@ -145,8 +149,8 @@ def counters_of(loads: Sequence[TaskLoad], seen_ms: int, like: Layout | None) ->
         layout = Layout(
             list(map(_PROCESS, loads)),
             told.tobytes(),
-            list(map(_keys, received)),
-            list(map(_keys, sent)),
+            _keys(received),
+            _keys(sent),
             [[bound for bound, _ in row] for row in latency],
         )
         return Counters(
@@ -162,8 +166,8 @@ def counters_of(loads: Sequence[TaskLoad], seen_ms: int, like: Layout | None) ->
         return None
 
 
-def _keys(pairs: Pairs) -> Keys:
-    return [(stream, tasks) for stream, (tasks, _) in pairs.items()]
+def _keys(rows: Sequence[Pairs]) -> list[Keys]:
+    return [[(stream, tasks) for stream, (tasks, _) in pairs.items()] if pairs else [] for pairs in rows]
 
 
 def _counts(rows: Sequence[Pairs]) -> Ints:
@@ -345,7 +349,7 @@ class Series:
                 child_cores=used_cores[CHILD_S] if has[0] else None,
                 shared_cores=used_cores[SHARED_S] if has[1] else None,
                 jvm_cores=used_cores[JVM_S] if has[2] else None,
-                sent_tps=dict(zip(went, gave, strict=True)),
+                sent_tps=dict(zip(went, gave, strict=True)) if went else NOTHING,
                 execute_ms=took_ms / timed if timed else None,
                 up_s=max(0.0, (load.at_ms - load.start_ms) / 1000),
             )

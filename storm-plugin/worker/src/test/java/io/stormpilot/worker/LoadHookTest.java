@@ -85,7 +85,7 @@ class LoadHookTest {
   }
 
   private static final Pattern RECEIVED_ONE =
-      Pattern.compile("\"startMs\":(\\d+),.*\"received\":\\[\\[1,\"default\",1]]");
+      Pattern.compile("\"startMs\":(\\d+),.*\"received\":\\{\"default\":\\[\\[1],\\[1]]}");
 
   private static final String REPORTER = "stormpilot-load-reporter";
 

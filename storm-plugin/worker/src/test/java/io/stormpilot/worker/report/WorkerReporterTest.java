@@ -102,8 +102,8 @@ class WorkerReporterTest {
     assertEquals("", text());
     reporter.leave(b);
     eventually("the store to be closed", SOON, () -> closed); // at once, but on a busy machine
-    assertTrue(text().contains("[[1,\"default\",5]]"), text());
-    assertTrue(text().contains("[[1,\"default\",7]]"), text());
+    assertTrue(text().contains("{\"default\":[[1],[5]]}"), text());
+    assertTrue(text().contains("{\"default\":[[1],[7]]}"), text());
   }
 
   @Test
@@ -145,7 +145,7 @@ class WorkerReporterTest {
     assertTrue(failures.await(SOON.toSeconds(), TimeUnit.SECONDS), "several reports that fail");
     bolt.executed(FakeTuples.tuple(1, "default"), null);
     away = false;
-    eventually("the newest report", SOON, () -> text().contains("[[1,\"default\",6]]"));
+    eventually("the newest report", SOON, () -> text().contains("{\"default\":[[1],[6]]}"));
     reporter.leave(bolt);
   }
 
@@ -158,7 +158,7 @@ class WorkerReporterTest {
     reporter.add(bolt);
     assertTrue(errors.await(SOON.toSeconds(), TimeUnit.SECONDS), "several reports that fail");
     error = null;
-    eventually("a report", SOON, () -> text().contains("[[1,\"default\",5]]"));
+    eventually("a report", SOON, () -> text().contains("{\"default\":[[1],[5]]}"));
     assertEquals(kind != AssertionError.class, closed, "without memory a store is not kept");
     reporter.leave(bolt);
   }
@@ -193,7 +193,7 @@ class WorkerReporterTest {
     reporter.start();
     TaskCounters bolt = Samples.bolt(3, 5);
     reporter.add(bolt);
-    eventually("a report", SOON, () -> text().contains("[[1,\"default\",5]]"));
+    eventually("a report", SOON, () -> text().contains("{\"default\":[[1],[5]]}"));
     reporter.leave(bolt);
   }
 
