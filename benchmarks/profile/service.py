@@ -30,6 +30,8 @@ ACCOUNT = "devstoreaccount1"
 KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 """Of every emulator of Azure's storage: public, and no secret."""
 START_S = 60.0
+BLOB_PORT, TABLE_PORT = 10_000, 10_002
+"""Always the same: the connection is an option of a profile, and trials with other options are another profile's."""
 _CHUNK = 1 << 14
 
 Taken = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -83,7 +85,7 @@ def _do(*command: str) -> None:
 
 @contextlib.contextmanager
 def running(host: str, link: Link) -> Iterator[str]:
-    """A filled storage account that listens at `host`; its connection string."""
+    """A filled storage account that listens at `host`, an address of an isolated cluster; its connection string."""
     programs = install()
     blob_port, queue_port, table_port = (_free_port("127.0.0.1") for _ in range(3))
     ports = ("--blobPort", blob_port, "--queuePort", queue_port, "--tablePort", table_port)
@@ -101,9 +103,8 @@ def running(host: str, link: Link) -> Iterator[str]:
             _await(port, azurite)
         direct = _connection("127.0.0.1", blob_port, table_port)
         _do(str(programs / "python"), str(REPOSITORY / "topologies" / "src" / "micro_tasks" / "storage.py"), direct)
-        slow_blob, slow_table = _free_port(host), _free_port(host)
-        with links({(host, slow_blob): blob_port, (host, slow_table): table_port}, link):
-            yield _connection(host, slow_blob, slow_table)
+        with links({(host, BLOB_PORT): blob_port, (host, TABLE_PORT): table_port}, link):
+            yield _connection(host, BLOB_PORT, TABLE_PORT)
     finally:
         azurite.terminate()
         try:
