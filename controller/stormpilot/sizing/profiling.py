@@ -215,14 +215,15 @@ def base_of(points: Sequence[Point], trials: Sequence[Trial] = ()) -> Base | Non
 
     Memory: on a straight line through the first two points, that of no thread. CPU: on one through the trials of the
     lowest and the highest rate at which the tuples of one thread came through, that of no tuple; 0 where these rates
-    are near each other: a tuple may take less CPU the more there are.
+    are near each other: a tuple may take less CPU the more there are. Few tuples may look unstable: the lowest counts
+    as it is.
     """
     if len(points) < 2:
         return None
     (one, two), least = points[:2], min(p.cpu_share for p in points)
     each = (two.memory_share - one.memory_share) / (two.threads - one.threads)
     memory = min(max(one.memory_share - max(each, 0.0), 0.0), *(p.memory_share for p in points))
-    alone = [t for t in trials if t.threads == 1 and t.stable and t.completed_tps > 0]
+    alone = [t for t in trials if t.threads == 1 and (t.stable or not t.step) and t.completed_tps > 0]
     cpu = 0.0
     if alone:
         few, many = (which(alone, key=lambda t: t.completed_tps) for which in (min, max))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -231,6 +232,15 @@ def test_a_model_knows_what_its_worker_takes_without_threads_and_tuples() -> Non
     base = performance("x", peaks, trials).base
     assert base is not None
     assert (base.cpu_share, base.memory_share) == pytest.approx((0.1, 0.15))
+
+
+def test_the_lowest_rate_tells_what_a_worker_takes_also_where_few_tuples_look_unstable() -> None:
+    peaks = [trial(1, 100.0, 0.6, 0.20), trial(3, 150.0, 0.9, 0.30)]
+    steps = [msgspec.structs.replace(p, step=40) for p in peaks]
+    lowest = msgspec.structs.replace(trial(1, 20.0, 0.2, 0.2), stable=False)
+    base = performance("x", steps, [lowest, *steps]).base
+    assert base is not None
+    assert base.cpu_share == pytest.approx(0.1)
 
 
 @pytest.mark.parametrize("tps", [90.0, 50.0])
