@@ -20,7 +20,7 @@ Pairs = dict[str, tuple[list[int], list[int]]]
 """Tuples by stream: the other tasks, and how many tuples of each."""
 Listed = list[tuple[int, str, int]]
 """The same as schema 1 has it: other task, stream, tuples."""
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # whoever has a report has schema 2: what was read as schema 1 is turned into it
     _Told = Pairs
 else:
     _Told = Pairs | Listed
