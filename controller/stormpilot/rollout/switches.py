@@ -14,11 +14,13 @@ def switches(spare: PeerCapacity, target: TopologyPlan) -> RolloutStepPart | Non
     """The route switches that have the effect of the plan between nodes, as one step; None: it takes more.
 
     Every executor that gets tuples and is to change its node needs another of its component that stands by on that
-    node. Where standby executors would be is not followed: they cost next to nothing wherever they are.
+    node, in the worker of the plan if one does. Where standby executors would be is not followed: they cost next to
+    nothing wherever they are.
     """
     topology = spare.topology
-    now = {a.start: a.supervisor for a in topology.assignment}
-    then = {start: w.supervisor for w in target.workers for start, _ in w.executors}
+    slots = {a.start: (a.supervisor, a.port) for a in topology.assignment}
+    planned = {start: (w.supervisor, w.port) for w in target.workers for start, _ in w.executors}
+    now, then = ({start: node for start, (node, _) in of.items()} for of in (slots, planned))
     if set(now) != set(spare.executors) or set(then) != set(now):
         return None
     standby: defaultdict[tuple[str, str], list[Executor]] = defaultdict(list)
@@ -38,7 +40,8 @@ def switches(spare: PeerCapacity, target: TopologyPlan) -> RolloutStepPart | Non
             or waiting[0].start != waiting[0].end
         ):
             return None
-        pairs.append((e.start, waiting.pop(0).start))
+        nearest = next((n for n, w in enumerate(waiting) if slots[w.start] == planned[e.start]), 0)
+        pairs.append((e.start, waiting.pop(nearest).start))
     if not pairs or _has_to_leave(spare):
         return None
     return RolloutStepPart(workers=[], away=[a for a, _ in pairs], stand_ins=[b for _, b in pairs], switches=pairs)

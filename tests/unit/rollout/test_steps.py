@@ -14,6 +14,7 @@ from stormpilot.messages.rollouts import RolloutStepPart, workers_of
 from stormpilot.model.values import Assigned, Model, TopologyPlan, Worker
 from stormpilot.rollout.peer_capacity import PeerCapacity, Routable
 from stormpilot.rollout.steps import closed_workers, sequence
+from stormpilot.rollout.switches import switches
 
 Places = Mapping[tuple[str, int], Sequence[int]]
 """First tasks by slot."""
@@ -147,6 +148,15 @@ def test_all_executors_of_a_component_in_one_worker_are_split_first() -> None:
     found = sequence(spare(model_of(now, work=2)), target({(A, 6700): [1], (C, 6700): [2, 3]}), 2)
     assert not found.possible
     assert "all 2 executors of work would be routed around at once" in found.why_not
+
+
+def test_tuples_go_to_the_task_that_stands_by_in_the_worker_of_the_plan() -> None:
+    """2 is to be where 4 is, on the same node as 3: else the text of the plan would name another than gets them."""
+    now: Places = {(A, 6700): [1, 3], (A, 6701): [4], (B, 6700): [2]}
+    then: Places = {(A, 6700): [1, 3], (A, 6701): [2], (B, 6700): [4]}
+    found = switches(spare(model_of(now, work=3), {2}), target(then))
+    assert found is not None
+    assert found.switches == [(2, 4)]
 
 
 def test_tasks_that_stand_by_stand_in() -> None:
