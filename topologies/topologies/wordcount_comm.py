@@ -9,7 +9,8 @@ from word_count.spout import SentenceSpout
 class WordCountComm(Topology):
     """sentences -> split (any task) -> count (by word).
 
-    In `cluster` the parallelism is the paper's; in `standby` few tasks work, so that many can stand by (`--standby`).
+    In `cluster` and `standby` the parallelism is the paper's; in `standby` one task is the source, and the tasks of the
+    others can be doubled by as many that stand by (`--standby`).
     """
 
     config = {
@@ -25,9 +26,9 @@ class WordCountComm(Topology):
     }
 
     sentences = SentenceSpout.spec(par={"local": 2, "standby": 1, "cluster": 4})
-    split = SplitSentence.spec(inputs=[sentences], par={"local": 6, "standby": 4, "cluster": 12})
+    split = SplitSentence.spec(inputs=[sentences], par={"local": 6, "standby": 12, "cluster": 12})
     count = CountWord.spec(
         inputs={split: Grouping.fields("word")},
-        par={"local": 12, "standby": 8, "cluster": 24},
+        par={"local": 12, "standby": 24, "cluster": 24},
         config={"topology.tick.tuple.freq.secs": 5},
     )

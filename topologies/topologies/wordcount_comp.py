@@ -9,7 +9,8 @@ from word_count.spout import SentenceSpout
 class WordCountComp(Topology):
     """sentences -> split (by topic, computes) -> count (by word).
 
-    In `cluster` the parallelism is the paper's; in `standby` few tasks work, so that many can stand by (`--standby`).
+    In `cluster` and `standby` the parallelism is the paper's; in `standby` one task is the source, and the tasks of the
+    others can be doubled by as many that stand by (`--standby`).
     """
 
     config = {
@@ -30,10 +31,10 @@ class WordCountComp(Topology):
 
     sentences = SentenceSpout.spec(par={"local": 2, "standby": 1, "cluster": 4})
     split = SplitSentence.spec(
-        inputs={sentences: Grouping.fields("topic")}, par={"local": 6, "standby": 8, "cluster": 12}
+        inputs={sentences: Grouping.fields("topic")}, par={"local": 6, "standby": 12, "cluster": 12}
     )
     count = CountWord.spec(
         inputs={split: Grouping.fields("word")},
-        par={"local": 12, "standby": 1, "cluster": 24},
+        par={"local": 12, "standby": 24, "cluster": 24},
         config={"topology.tick.tuple.freq.secs": 5},
     )

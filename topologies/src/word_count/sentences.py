@@ -29,10 +29,12 @@ class Language:
         Words of a sentence.
     topics : int
         Distinct topics, all as frequent.
+    word_bytes : int
+        Shorter words are filled up to this length.
     """
 
-    def __init__(self, seed: int, vocabulary_words: int, sentence_words: int, topics: int) -> None:
-        self.words = [_word(rank) for rank in range(vocabulary_words)]
+    def __init__(self, seed: int, vocabulary_words: int, sentence_words: int, topics: int, word_bytes: int = 0) -> None:
+        self.words = [_word(rank).ljust(word_bytes, "-") for rank in range(vocabulary_words)]
         self._weights = list(accumulate(1 / (rank + 1) for rank in range(vocabulary_words)))
         self._sentence_words = sentence_words
         self._topics = topics

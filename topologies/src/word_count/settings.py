@@ -11,7 +11,9 @@ from pacing import RateSchedule
 _KEYS = {
     "rate_tps": "wordcount.rate.tps",
     "rate_schedule": "wordcount.rate.schedule",
+    "call_sentences": "wordcount.call.sentences",
     "sentence_words": "wordcount.sentence.words",
+    "word_bytes": "wordcount.word.bytes",
     "vocabulary_words": "wordcount.vocabulary.words",
     "topics": "wordcount.topics",
     "seed": "wordcount.seed",
@@ -32,8 +34,13 @@ class Settings:
         Sentences per second over all tasks of the spout, replays included.
     rate_schedule
         Rates that take turns instead, such as `60x120,20x30`: 60 a second for 120 s, then 20 for 30 s.
+    call_sentences
+        Most sentences of one call of Storm, which hands over acknowledgements, and looks at
+        `topology.max.spout.pending`, between two calls.
     sentence_words, vocabulary_words
         Words of a sentence, and distinct words of the language.
+    word_bytes
+        Least length of a word: shorter ones are filled up.
     topics
         Distinct keys of sentences.
     seed
@@ -48,7 +55,9 @@ class Settings:
 
     rate_tps: float = 100.0
     rate_schedule: str = ""
+    call_sentences: int = 20
     sentence_words: int = 10
+    word_bytes: int = 0
     vocabulary_words: int = 2000
     topics: int = 64
     seed: int = 1
@@ -60,7 +69,9 @@ class Settings:
     def __post_init__(self) -> None:
         for name, least in (
             ("rate_tps", 0.001),
+            ("call_sentences", 1),
             ("sentence_words", 1),
+            ("word_bytes", 0),
             ("vocabulary_words", 1),
             ("topics", 1),
             ("harmonic_terms", 0),

@@ -11,7 +11,6 @@ from pacing import Pacer, RateSchedule
 from word_count.sentences import Language
 from word_count.settings import Settings
 
-MAX_PER_CALL = 20  # sentences per `next` of Storm: between two calls it hands over acknowledgements
 IDLE_S = 0.005  # longest sleep of a call that has nothing to emit
 
 
@@ -30,7 +29,10 @@ class SentenceSpout(Spout):
         """Begin with this task's first sentence."""
         tasks = sorted(int(task) for task, name in context["task->component"].items() if name == self.component_name)
         settings = Settings.from_storm_conf(storm_conf)
-        self._language = Language(settings.seed, settings.vocabulary_words, settings.sentence_words, settings.topics)
+        self._language = Language(
+            settings.seed, settings.vocabulary_words, settings.sentence_words, settings.topics, settings.word_bytes
+        )
+        self._most = settings.call_sentences
         self._pacer = Pacer(settings.rate_tps / len(tasks))
         self._schedule = RateSchedule(settings.rate_schedule) if settings.rate_schedule else None
         self._next, self._step = tasks.index(self.task_id), len(tasks)
@@ -40,7 +42,7 @@ class SentenceSpout(Spout):
         """Emit what the rate allows by now, failed sentences first; sleep a little if that is nothing."""
         if self._schedule is not None:
             self._pacer.change(self._schedule.at(self.wall_clock()) / self._step)
-        due = min(self._pacer.due(self.clock()), MAX_PER_CALL)
+        due = min(self._pacer.due(self.clock()), self._most)
         for _ in range(due):
             if self._failed:
                 number = self._failed.popleft()

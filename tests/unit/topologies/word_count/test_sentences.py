@@ -29,6 +29,12 @@ def test_every_word_of_the_language_is_another_one():
     assert len(words[0]) <= len(words[-1])
 
 
+def test_words_are_filled_up_to_the_length_that_was_asked_for():
+    plain, long = Language(1, 500, 8, 4), Language(1, 500, 8, 4, word_bytes=100)
+    assert {len(word) for word in long.words} == {100}
+    assert [word.rstrip("-") for word in long.words] == plain.words
+
+
 def test_word_frequencies_follow_zipfs_law():
     language = Language(1, 500, 10, 4)
     counts = Counter(word for n in range(3000) for word in language.sentence(n).text.split())

@@ -14,6 +14,8 @@ def test_reads_the_keys_of_the_topology_configuration():
         ("wordcount.rate.tps", 0, "at least 0.001, got 0"),
         ("wordcount.rate.tps", "fast", "at least 0.001, got 'fast'"),
         ("wordcount.rate.schedule", "fast", "rates and seconds such as 60x120,20x30, got 'fast'"),
+        ("wordcount.call.sentences", 0, "at least 1, got 0"),
+        ("wordcount.word.bytes", -1, "at least 0, got -1"),
         ("wordcount.topics", True, "at least 1, got True"),
         ("wordcount.harmonic.terms", -1, "at least 0, got -1"),
         ("wordcount.hot.share", 1.5, "at most 1, got 1.5"),
