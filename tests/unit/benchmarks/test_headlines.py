@@ -184,7 +184,18 @@ def test_headlines_of_other_pages_are_read_from_their_json(tmp_path: Path) -> No
     ]
     (tmp_path / "moves.json").write_text(json.dumps({"rows": rows}))
     assert other_pages.lines(tmp_path)[-1][1:4] == ["-95%, 1 s in 2 moves", "-87% [N24]", "yes"]
-    assert not any("bench-moves" in text and "executor stops" in text for text in other_pages.missing(tmp_path))
+    assert other_pages.missing(tmp_path) == []
+    steps = [
+        {"step": 0, "inter_node_share": 0.5, "throughput_tps": 100.0, "mean_ms": 20.0},
+        {"step": 9, "inter_node_share": 0.01, "throughput_tps": 110.0, "mean_ms": 10.0},
+    ]
+    by_form = {"communication": {"form": "communication", "rows": steps}}
+    (tmp_path / "moves.json").write_text(json.dumps({"rows": [], "otd": by_form}))
+    assert [line[1:4] for line in other_pages.lines(tmp_path)[-3:]] == [
+        ["50.0% at first, 1.0% after 9 steps", "50% to less than 6% within 61 steps [N24]", "yes"],
+        ["+10%", "+19% [N24]", "**no**"],
+        ["-50%", "-14% [N24]", "yes"],
+    ]
 
 
 def test_page_lists_what_is_not_measured() -> None:
