@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from benchmarks.sizes import cluster, day, page
 from benchmarks.sizes.cases import cases
 from benchmarks.sizes.compare import TASKS, measured_models, published_models, rows, with_predictions
 from benchmarks.sizes.dags import ALL, MICRO_TPS, linear_of
+from stormpilot.instrument.reporting import cpu_mhz
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 BENCH = REPOSITORY / "build" / "bench"
@@ -30,6 +32,7 @@ EXAMPLE = REPOSITORY / "docs" / "reference" / "sizing.example.yaml"
 def main() -> int:
     """Make the tables, carry out what is missing; 0 when every size holds."""
     parser = argparse.ArgumentParser(prog="make bench-sizes", description=__doc__)
+    parser.add_argument("--only", help="carry out cases whose name has this in it, such as grid or local")
     resumable(parser, "docs/results/sizes.md")
     arguments = parser.parse_args()
     results_of(OUT, restart=arguments.restart)
@@ -43,8 +46,11 @@ def main() -> int:
         wanted = cases(measured, tasks)
         if not arguments.report:
             ends_s = STARTED_S + 60 * arguments.minutes
-            cluster.measure(OUT, REPOSITORY / "topologies", wanted, measured.cores, ends_s, say)
-            day.measure(OUT, REPOSITORY / "topologies", measured, ends_s, say)
+            # Nodes have the MHz that the models were measured on, whatever the machine.
+            here = replace(measured, cores=round(measured.slot.cpu_mhz / (cpu_mhz() or 1.0), 4))
+            asked = [case for case in wanted if not arguments.only or arguments.only in case.name]
+            cluster.measure(OUT, REPOSITORY / "topologies", asked, here.cores, ends_s, say)
+            day.measure(OUT, REPOSITORY / "topologies", here, ends_s, say)
         found["cluster"] = [
             with_predictions(case.problem, json.loads(file.read_text()))
             for case in wanted

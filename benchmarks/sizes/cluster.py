@@ -30,6 +30,7 @@ from micro_tasks.parse_xml import IN_TURN, ParseXml, ParseXmlInTurn
 from micro_tasks.pi import Pi
 from micro_tasks.table_query import TableQuery
 from stormpilot.errors import UnreachableError
+from stormpilot.instrument.reporting import cpu_mhz
 from stormpilot.instrument.trial import TrialSource
 from stormpilot.local.cluster import LocalCluster
 from stormpilot.local.spec import ClusterSpec, NodeSpec
@@ -174,6 +175,7 @@ class Run:
             "slotLoads": [
                 {"slot": f"{s}:{p}", "actual": use.get(peak.step, {}).get(f"{s}:{p}")} for s, p in sorted(threads)
             ],
+            "coreMhz": cpu_mhz(),
             "loadAverage": round(os.getloadavg()[0], 2),
         }
 
@@ -188,7 +190,7 @@ class Run:
             # apply-size has to know how fast the cores are.
             until(f"{topology_id} reports", lambda: None if self._reports(feeder) else "no load reports", PLACED_S)
             threads = self._applied(topology_id)
-            _hear(feeder)
+            _hear(feeder, min(5.0, self._problem.rate_tps / 2))
             feeder.busy(BUSY_S, BUSY_AHEAD)
             feeder.emptied()
             yield feeder, threads
@@ -294,12 +296,12 @@ def topology_of(problem: Problem, tasks: Mapping[str, int]) -> type[Topology]:
     return TopologyType(problem.name.title(), (Topology,), parts)
 
 
-def _hear(feeder: Feeder) -> None:
-    """Wait until tuples come through the whole line."""
+def _hear(feeder: Feeder, rate_tps: float) -> None:
+    """Wait until tuples come through the whole line, at a rate that it surely sustains."""
     deadline = time.monotonic() + PLACED_S
     while True:
         try:
-            if feeder.feed(5.0, Times(warm_up_s=1.0, trial_s=3.0)).completed_tps >= 1.0:
+            if feeder.feed(rate_tps, Times(warm_up_s=1.0, trial_s=3.0)).completed_tps >= rate_tps / 5:
                 return
         except UnreachableError:
             pass  # its worker starts

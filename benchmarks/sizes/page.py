@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -280,12 +281,16 @@ def _carried_out(found: dict[str, Any]) -> list[str]:
     told = ", ".join(f"{what} {'of too few points' if fit is None else f'{fit:.2f}'}" for what, fit in fits.items())
     even = [one for one in found["cluster"] if one["shuffle"] == "even"]
     left = f" {found['left']} cases more are left to carry out." if found["left"] else ""
+    mhz = Counter(one["coreMhz"] for one in found["cluster"] if one.get("coreMhz"))
+    other = "".join(
+        f" {n} cases ran on cores of {core:,.0f} MHz, as many MHz for each node." for core, n in mhz.items()
+    )
     return [
         filled(
             f"Dataflows of {', '.join(found['tasks'])}, sized by the measured models, submitted with one thread of "
             "each, carried out by `stormpilot apply-size` on isolated nodes of one slot each, and fed at rising rates: "
             f"the highest stable rate, in steps of {found['cluster'][0]['step']:.0%}. The load average of the machine "
-            f"of {found['machine']['cores']} cores was {min(loads):.1f} to {max(loads):.1f}.{left} The aim is "
+            f"of {found['machine']['cores']} cores was {min(loads):.1f} to {max(loads):.1f}.{other}{left} The aim is "
             f"{WANTED_PART:.0%} of the plan."
             + (f" Under the even shuffle, for which it is made, {_parts(even)}." if even else "")
         ),
