@@ -51,6 +51,9 @@ def main() -> int:
     if not arguments.report:
         measure(arguments, passes, repetitions, STARTED_S + 60 * arguments.minutes)
     found = collect()
+    published = RESULTS / "headlines.json"
+    if arguments.report and not found["passes"] and published.exists():  # measured on another machine
+        found = json.loads(published.read_text()) | {key: found[key] for key in ("others", "missing")}
     (BENCH / "headlines.json").write_text(json.dumps(found, indent=1) + "\n")
     page.show(found, Console(width=160))
     if arguments.publish:

@@ -10,7 +10,6 @@ import argparse
 import io
 import json
 import os
-import platform
 import shutil
 import textwrap
 import time
@@ -159,7 +158,7 @@ def measure(
     return {
         **{"variant": name, "title": variant.title, "targets": targets},
         **row,
-        **{"period_s": arguments.period, "load_average": load, "notes": notes, "at": at},
+        **{"period_s": arguments.period, "load_average": load, "notes": notes, "at": at, "cpu": cpu_name()},
     }
 
 
@@ -228,7 +227,6 @@ def write(rows: list[dict[str, Any]], forms: dict[str, Any], arguments: argparse
     """`build/bench/moves.json`."""
     result = {
         "benchmark": "moves",
-        "machine": {"cores": os.cpu_count(), "cpu": cpu_name(), "python": platform.python_version()},
         "parameters": {"minutes": arguments.minutes, "rate_tps": arguments.rate, "period_s": arguments.period},
         "rows": rows,
         "otd": forms,
@@ -239,9 +237,9 @@ def write(rows: list[dict[str, Any]], forms: dict[str, Any], arguments: argparse
 
 def published(rows: list[dict[str, Any]], forms: dict[str, Any], arguments: argparse.Namespace) -> list[str]:
     """`docs/results/moves.md`."""
-    loads = [r["load_average"] for r in rows]
+    loads, cpus = [r["load_average"] for r in rows], sorted({r["cpu"] for r in rows})
     told = (
-        f"`make bench-moves`, Storm 2.8.3, a shared virtual machine of {os.cpu_count()} cores ({cpu_name()}), load "
+        f"`make bench-moves`, Storm 2.8.3, a shared virtual machine of 2 cores ({' or '.join(cpus)}), load "
         f"average {min(loads):g} to {max(loads):g}, three supervisors with the local cluster's quick timings. A "
         f"source, two tasks that send on (shuffled), two that count (by key); {arguments.rate:g} tuples/s, a move "
         f"every {PERIOD_S:g} s, as in the N-Storm paper, where a row says nothing else. Columns `>= n%` are seconds "

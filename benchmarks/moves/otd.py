@@ -20,6 +20,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from benchmarks.command import cpu_name
 from benchmarks.control.live import Controller, history, take_down, until, write_config
 from benchmarks.demo.measure import Watcher, quantile
 from benchmarks.headlines.phases import LATE_S, mean_ms
@@ -188,8 +189,8 @@ def run(form_name: str, arguments: argparse.Namespace, say: Callable[[str], None
         finally:
             take_down(cluster, controller, watcher)
     at_utc = time.strftime("%Y-%m-%d %H:%M", time.gmtime())
-    load = round(os.getloadavg()[0], 1)
-    return {"form": form_name, "topology": form.topology, "rows": rows, "at": at_utc, "load_average": load}
+    told_once = {"at": at_utc, "load_average": round(os.getloadavg()[0], 1), "cpu": cpu_name()}
+    return {"form": form_name, "topology": form.topology, "rows": rows, **told_once}
 
 
 def uneven(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -329,8 +330,8 @@ def markdown(result: Mapping[str, Any]) -> list[str]:
         "",
         *textwrap.wrap(
             f"{NODES} isolated nodes of {form.node.cores:g} cores and {form.node.mbit:g} Mbit/s, {SLOTS} workers each, "
-            f"load average {result['load_average']} at the end; 12 tasks that split, 24 that count, one source that "
-            f"sends as fast as it may ({options}), one acker, even shuffle; "
+            f"on a machine of 2 cores ({result['cpu']}), load average {result['load_average']} at the end; 12 tasks "
+            f"that split, 24 that count, one source that sends as fast as it may ({options}), one acker, even shuffle; "
             + ", ".join(f"{n} more tasks `{c}`" for c, n in SPARE.items())
             + " stand by. Each step gives the tuples of one task to one that stands by on the other node. Sentences/s, "
             f"latency and CPU are those of {WINDOW_S:g} s after the step ({LONG_S:g} s in the first and the last row); "
