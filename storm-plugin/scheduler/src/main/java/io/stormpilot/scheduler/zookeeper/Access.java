@@ -56,20 +56,24 @@ public final class Access {
   public static Access of(Map<String, Object> conf, String controllerAcl, Paths paths) {
     List<ACL> nimbus = DaemonType.NIMBUS.getDefaultZkAcls(conf);
     boolean secure = nimbus != null && nimbus.stream().noneMatch(Access::isEverybody);
-    int colon = controllerAcl == null ? -1 : controllerAcl.indexOf(':');
-    if (controllerAcl != null && (!secure || colon < 1)) {
+    Id controller = controllerAcl == null ? null : id(controllerAcl);
+    if (controllerAcl != null && (!secure || controller == null)) {
       LOG.error(
-          "ignored {} as the controller's login: expected scheme:id, and storm.zookeeper.auth.*",
+          "ignored {} as the controller's login: expected digest:user:hash or sasl:user, and"
+              + " storm.zookeeper.auth.*",
           controllerAcl);
     }
-    if (!secure) {
-      return OPEN;
-    }
-    Id controller =
-        colon < 1
-            ? null
-            : new Id(controllerAcl.substring(0, colon), controllerAcl.substring(colon + 1));
-    return new Access(paths, List.copyOf(nimbus), controller);
+    return secure ? new Access(paths, List.copyOf(nimbus), controller) : OPEN;
+  }
+
+  /** The login in {@code scheme:id}; null where ZooKeeper would make no node for it. */
+  private static Id id(String acl) {
+    String[] parts = acl.split(":", 2);
+    boolean valid =
+        parts.length == 2
+            && !parts[0].isEmpty()
+            && (!parts[0].equals("digest") || new DigestAuthenticationProvider().isValid(parts[1]));
+    return valid ? new Id(parts[0], parts[1]) : null;
   }
 
   /** The ACLs of a node that Nimbus writes; null for those that the client was made with. */

@@ -238,12 +238,12 @@ public final class Outbox implements AutoCloseable {
     } catch (KeeperException.NoAuthException e) {
       LOG.error("not written: {}: the ZooKeeper account of storm.yaml has no permission", path);
       return true;
+    } catch (OversizedException | KeeperException.InvalidACLException e) {
+      LOG.error("not written: {}: {}", path, e.getMessage());
+      return true;
     } catch (KeeperException e) {
       sayFailing(path, e);
       return false;
-    } catch (OversizedException e) {
-      LOG.error("not written: {}: {}", path, e.getMessage());
-      return true;
     } catch (Exception | Error e) { // no error of one job ends the thread, and all writes with it
       LOG.error("not written: {}", path, e);
       return true;

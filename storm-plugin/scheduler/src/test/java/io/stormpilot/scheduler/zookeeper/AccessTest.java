@@ -216,6 +216,27 @@ class AccessTest {
     assertEquals(List.of(), store.children(PATHS.moves()));
   }
 
+  /** ZooKeeper makes no node with it. */
+  @Test
+  void aControllersLoginThatIsNoneIsIgnored() throws Exception {
+    for (String acl : List.of("digest:pilot", "digest:", ":p", "pilot")) {
+      ZnodeStore store = store(acl);
+      store.makeFolders();
+      store.write(PATHS.status("t"), message());
+      assertMayNot("a controller that is not known", create(controller, PATHS.plan("t")));
+    }
+  }
+
+  @Test
+  void anAclThatZookeeperDoesNotTakeIsNotTriedForEver() throws Exception {
+    try (Outbox outbox = new Outbox(store("nobody-knows:this"), 600_000)) {
+      outbox.start();
+      outbox.leading();
+      outbox.offer(PATHS.status("t"), s -> s.write(PATHS.status("t"), message()));
+      assertTrue(outbox.flush(60_000));
+    }
+  }
+
   @Test
   void withOneLoginForBothNobodyElseWrites() throws Exception {
     ZnodeStore store = store(null);
