@@ -66,8 +66,9 @@ public final class Cleaner {
         store,
         null,
         () -> {
-          store.delete(path);
-          LOG.info("removed {}: the topology is gone", path);
+          if (store.delete(path)) {
+            LOG.info("removed {}: the topology is gone", path);
+          }
           return null;
         });
   }

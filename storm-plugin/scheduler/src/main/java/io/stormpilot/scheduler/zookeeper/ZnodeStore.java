@@ -5,6 +5,7 @@ import io.stormpilot.scheduler.message.Payload;
 import io.stormpilot.scheduler.message.Payload.TooLargeException;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.storm.shade.org.apache.curator.framework.CuratorFramework;
 import org.apache.storm.shade.org.apache.curator.framework.api.transaction.CuratorOp;
 import org.apache.storm.shade.org.apache.curator.utils.ZKPaths;
@@ -21,6 +22,8 @@ public final class ZnodeStore {
 
   /** A node with more children is not listed: the answer might not fit into a packet. */
   static final int MAX_CHILDREN = 10_000;
+
+  private static final int DELETE_REQUESTS = 1_000;
 
   private final CuratorFramework zk;
   private final Access access;
@@ -193,17 +196,32 @@ public final class ZnodeStore {
     return stat == null ? 0 : stat.getNumChildren();
   }
 
-  /** Delete a node and what is below it. */
-  public void delete(String path) throws Exception {
+  /**
+   * Delete a node and what is below it, as far as a bounded number of requests does it: whoever may
+   * write below it could keep us here.
+   *
+   * @return whether it is gone
+   */
+  public boolean delete(String path) throws Exception {
+    return delete(path, new AtomicInteger(DELETE_REQUESTS));
+  }
+
+  private boolean delete(String path, AtomicInteger requestsLeft) throws Exception {
+    if (requestsLeft.getAndDecrement() <= 0) {
+      return false;
+    }
     try {
       commit(zk.transactionOp().delete().forPath(path));
+      return true;
     } catch (KeeperException.NotEmptyException e) {
       for (String child : listed(path)) {
-        delete(path + "/" + child);
+        if (!delete(path + "/" + child, requestsLeft)) {
+          return false;
+        }
       }
-      delete(path);
+      return delete(path, requestsLeft);
     } catch (KeeperException.NoNodeException e) {
-      return;
+      return true;
     }
   }
 }

@@ -18,10 +18,17 @@ import java.util.Set;
 import java.util.concurrent.TimeUnit;
 import org.apache.storm.Config;
 import org.apache.storm.shade.org.apache.curator.framework.CuratorFramework;
+import org.apache.storm.shade.org.apache.curator.framework.CuratorFrameworkFactory;
 import org.apache.storm.shade.org.apache.curator.framework.recipes.leader.LeaderLatch;
+import org.apache.storm.shade.org.apache.curator.retry.RetryOneTime;
+import org.apache.storm.shade.org.apache.curator.utils.ZookeeperFactory;
+import org.apache.storm.shade.org.apache.zookeeper.CreateMode;
 import org.apache.storm.shade.org.apache.zookeeper.KeeperException;
+import org.apache.storm.shade.org.apache.zookeeper.Op;
+import org.apache.storm.shade.org.apache.zookeeper.OpResult;
 import org.apache.storm.shade.org.apache.zookeeper.ZooDefs.Ids;
 import org.apache.storm.shade.org.apache.zookeeper.ZooDefs.Perms;
+import org.apache.storm.shade.org.apache.zookeeper.ZooKeeper;
 import org.apache.storm.shade.org.apache.zookeeper.data.ACL;
 import org.apache.storm.shade.org.apache.zookeeper.server.auth.DigestAuthenticationProvider;
 import org.junit.jupiter.api.AfterEach;
@@ -214,6 +221,49 @@ class AccessTest {
     cleaner.clean(Set.of(), 0, store);
     cleaner.clean(Set.of(), Cleaner.OTHERS_AFTER_MS, store);
     assertEquals(List.of(), store.children(PATHS.moves()));
+  }
+
+  /** A worker that outlives its topology, and is as fast as we are. */
+  @Test
+  void aFolderThatIsFilledAgainAndAgainKeepsNothingElseFromBeingRemoved() throws Exception {
+    ZnodeStore store = store(null);
+    store.makeFolders();
+    store.makeForTopology(PATHS.load("words"), topologyConf("words"));
+    store.make(PATHS.keyedState("words"), null);
+    ZooKeeper worker = words.getZookeeperClient().getZooKeeper();
+    int[] made = new int[1];
+    ZookeeperFactory factory =
+        (servers, timeoutMs, watcher, readOnly) ->
+            new ZooKeeper(servers, timeoutMs, watcher, readOnly) {
+              @Override
+              public List<OpResult> multi(Iterable<Op> ops)
+                  throws InterruptedException, KeeperException {
+                if (ops.iterator().next().getPath().equals(PATHS.load("words"))) {
+                  String path = PATHS.load("words") + "/" + made[0]++;
+                  worker.create(path, DATA, Ids.OPEN_ACL_UNSAFE, CreateMode.PERSISTENT);
+                }
+                return super.multi(ops);
+              }
+            };
+    Cleaner cleaner = new Cleaner(PATHS);
+    try (CuratorFramework overtaken =
+        CuratorFrameworkFactory.builder()
+            .connectString("127.0.0.1:" + zookeeper.port())
+            .authorization("digest", "storm:secret".getBytes())
+            .retryPolicy(new RetryOneTime(100))
+            .zookeeperFactory(factory)
+            .build()) {
+      overtaken.start();
+      ZnodeStore slow = new ZnodeStore(overtaken, Access.of(conf, null, PATHS));
+      cleaner.clean(Set.of(), 0, slow);
+      cleaner.clean(Set.of(), Cleaner.OTHERS_AFTER_MS, slow);
+    }
+    assertEquals(List.of("words"), store.children(PATHS.loads()));
+    assertEquals(List.of(), store.children(PATHS.keyedStates()));
+    assertTrue(made[0] <= 1_000, "nodes deleted: " + made[0]);
+
+    cleaner.clean(Set.of(), 2 * Cleaner.OTHERS_AFTER_MS, store);
+    assertEquals(List.of(), store.children(PATHS.loads()));
   }
 
   /** ZooKeeper makes no node with it. */
