@@ -8,6 +8,7 @@ import com.google.gson.JsonParseException;
 import com.google.gson.Strictness;
 import com.google.gson.stream.JsonReader;
 import com.google.gson.stream.JsonToken;
+import com.google.gson.stream.JsonWriter;
 import io.stormpilot.scheduler.message.BoundedJson.LimitException;
 import io.stormpilot.scheduler.message.BoundedJson.PackingException;
 import java.io.ByteArrayInputStream;
@@ -16,6 +17,8 @@ import java.io.IOException;
 import java.io.InputStream;
 import java.io.InputStreamReader;
 import java.io.Reader;
+import java.io.StringWriter;
+import java.io.Writer;
 import java.nio.charset.CharacterCodingException;
 import java.nio.charset.StandardCharsets;
 import java.util.zip.GZIPInputStream;
@@ -40,7 +43,9 @@ public final class Payload {
 
   /** The znode's bytes, or an exception with the size of the message. */
   public static byte[] encode(JsonObject message) throws TooLargeException {
-    byte[] data = GSON.toJson(message).getBytes(StandardCharsets.UTF_8);
+    StringWriter text = new StringWriter();
+    GSON.toJson(message, new FiniteJson(text));
+    byte[] data = text.toString().getBytes(StandardCharsets.UTF_8);
     if (data.length > GZIP_ABOVE_BYTES) {
       data = gzip(data);
     }
@@ -138,6 +143,27 @@ public final class Payload {
       throw new IllegalStateException("writing to memory", e);
     }
     return out.toByteArray();
+  }
+
+  /**
+   * JSON has neither infinite numbers nor one that is none, but a capacity of Storm's may be {@code
+   * .inf}: it is written as more than anything has, the other one as 0.
+   */
+  private static final class FiniteJson extends JsonWriter {
+    private static final double MOST = 1e9;
+
+    FiniteJson(Writer out) {
+      super(out);
+    }
+
+    @Override
+    public JsonWriter value(Number number) throws IOException {
+      double value = number == null ? 0 : number.doubleValue();
+      if (Double.isFinite(value)) {
+        return super.value(number);
+      }
+      return super.value(Double.isNaN(value) ? 0 : Math.copySign(MOST, value));
+    }
   }
 
   /** A message that cannot be read: why, as a code and a sentence. */

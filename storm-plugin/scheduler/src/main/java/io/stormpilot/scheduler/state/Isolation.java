@@ -1,6 +1,5 @@
 package io.stormpilot.scheduler.state;
 
-import com.google.gson.Gson;
 import com.google.gson.JsonObject;
 import java.util.Collection;
 import java.util.HashMap;
@@ -24,8 +23,6 @@ public final class Isolation {
 
   /** Nobody is isolated. */
   public static final Isolation NONE = new Isolation(Set.of(), Set.of());
-
-  private static final Gson GSON = new Gson();
 
   private final Set<String> names;
   private final Set<String> users;
@@ -91,7 +88,9 @@ public final class Isolation {
   /** Pools of users, as the MultitenantScheduler has loaded them, by its key. */
   public static JsonObject pools(Map<String, ?> pools) {
     JsonObject found = new JsonObject();
-    found.add(DaemonConfig.MULTITENANT_SCHEDULER_USER_POOLS, GSON.toJsonTree(new TreeMap<>(pools)));
+    found.add(
+        DaemonConfig.MULTITENANT_SCHEDULER_USER_POOLS,
+        SchedulingKeys.GSON.toJsonTree(new TreeMap<>(pools)));
     return found;
   }
 }

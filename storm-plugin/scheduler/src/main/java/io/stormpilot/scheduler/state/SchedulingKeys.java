@@ -1,6 +1,7 @@
 package io.stormpilot.scheduler.state;
 
 import com.google.gson.Gson;
+import com.google.gson.GsonBuilder;
 import com.google.gson.JsonObject;
 import java.util.Map;
 import java.util.Set;
@@ -16,7 +17,9 @@ import org.apache.storm.utils.Utils;
  */
 public final class SchedulingKeys {
 
-  private static final Gson GSON = new Gson();
+  /** Of values as YAML has them, {@code .inf} too. */
+  static final Gson GSON = new GsonBuilder().serializeSpecialFloatingPointValues().create();
+
   private static final Map<String, Object> DEFAULTS = Utils.readDefaultConfig();
   private static final Set<String> OF_NIMBUS =
       Set.of(

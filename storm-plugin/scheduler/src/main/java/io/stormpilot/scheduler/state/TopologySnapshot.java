@@ -1,6 +1,5 @@
 package io.stormpilot.scheduler.state;
 
-import com.google.gson.Gson;
 import com.google.gson.JsonArray;
 import com.google.gson.JsonElement;
 import com.google.gson.JsonObject;
@@ -30,7 +29,6 @@ import org.apache.storm.utils.ObjectReader;
 public record TopologySnapshot(
     TopologyDetails topology, Placement placement, long placedSinceMs, boolean sawItBegin) {
 
-  private static final Gson GSON = new Gson();
   private static final int DEFAULT_PRIORITY = 29;
 
   /**
@@ -98,7 +96,7 @@ public record TopologySnapshot(
     keys.removeIf(key -> !matters(key, topology.getConf().get(key)));
     keys.sort(Comparator.naturalOrder());
     for (String key : keys) {
-      JsonElement value = GSON.toJsonTree(topology.getConf().get(key));
+      JsonElement value = SchedulingKeys.GSON.toJsonTree(topology.getConf().get(key));
       config.add(key, value);
     }
     return config;

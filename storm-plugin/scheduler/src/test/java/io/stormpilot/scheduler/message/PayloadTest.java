@@ -51,6 +51,23 @@ class PayloadTest {
     assertTrue(e.getMessage().contains("over the limit of 921600 bytes"), e.getMessage());
   }
 
+  /** A supervisor may have {@code .inf} of something: the others are to be told all the same. */
+  @Test
+  void numbersThatJsonDoesNotHaveAreWrittenAsSomeThatItHas() throws Exception {
+    JsonObject message = ofSize(1, false);
+    message.addProperty("most", Double.POSITIVE_INFINITY);
+    message.addProperty("least", Double.NEGATIVE_INFINITY);
+    message.addProperty("none", Double.NaN);
+    message.addProperty("large", Long.MAX_VALUE);
+
+    JsonObject read = Payload.decode(Payload.encode(message), Limits.SNAPSHOT);
+
+    assertEquals(1e9, read.get("most").getAsDouble());
+    assertEquals(-1e9, read.get("least").getAsDouble());
+    assertEquals(0, read.get("none").getAsDouble());
+    assertEquals(Long.MAX_VALUE, read.get("large").getAsLong());
+  }
+
   @Test
   void rejectsToUnpackABomb() throws Exception {
     ByteArrayOutputStream out = new ByteArrayOutputStream();

@@ -3,10 +3,14 @@ package io.stormpilot.scheduler.state;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 
+import com.google.gson.JsonObject;
+import io.stormpilot.scheduler.message.Limits;
+import io.stormpilot.scheduler.message.Payload;
 import java.io.IOException;
 import java.lang.reflect.Field;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeSet;
@@ -59,6 +63,23 @@ class SchedulingKeysTest {
     ((Map<Object, Object>) (Map<?, ?>) conf).put(8080, "x");
     conf.put(null, "x");
     assertEquals("{}", SchedulingKeys.ofNimbus(conf).toString());
+  }
+
+  /** Asked for in each round: an exception here would leave nothing told of the cluster. */
+  @Test
+  void whatIsUnlimitedInYamlIsTold() throws Exception {
+    double unlimited = Double.POSITIVE_INFINITY;
+    Map<String, Object> conf = Utils.readDefaultConfig();
+    conf.put(DaemonConfig.ISOLATION_SCHEDULER_MACHINES, Map.of("words", unlimited));
+    List<JsonObject> told =
+        List.of(
+            SchedulingKeys.ofUsers(Map.of("ops", Map.of("cpu", unlimited))),
+            SchedulingKeys.ofNimbus(conf),
+            Isolation.pools(Map.of("ops", unlimited)));
+    for (JsonObject keys : told) {
+      keys.addProperty("schema", 1);
+      Payload.decode(Payload.encode(keys), Limits.SNAPSHOT);
+    }
   }
 
   @Test
