@@ -37,10 +37,11 @@ record Ranking(
   /** All topologies of a cluster, the most important first. */
   List<TopologyDetails> order(Cluster cluster) {
     Map<String, User> users = new HashMap<>();
+    Map<String, Map<String, Double>> guaranteed = pools.get(); // once: it may be read from far away
     for (TopologyDetails topology : cluster.getTopologies().getTopologies()) {
       String owner = topology.getTopologySubmitter();
       if (owner != null && !owner.isEmpty() && !users.containsKey(owner)) {
-        users.put(owner, new User(owner, pools.get().get(owner)));
+        users.put(owner, new User(owner, guaranteed.get(owner)));
       }
     }
     return strategy.getOrderedTopologies(cluster, users);

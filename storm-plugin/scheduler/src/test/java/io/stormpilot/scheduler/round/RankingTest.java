@@ -93,6 +93,28 @@ class RankingTest {
     assertTrue(story.ui("A-2").contains("Not enough resources"), story.ui("A-2"));
   }
 
+  /** Storm may read them from a file or a server each time, which may not answer. */
+  @Test
+  void guaranteesAreAskedForOnceHoweverManyUsersThereAre() {
+    Story story = cluster(PAGE);
+    for (String user : List.of("A", "B", "C")) {
+      submit(story, user, user + "-1", 1, 100, 1000);
+    }
+    scheduler.prepare(story.conf(), new StormMetricsRegistry());
+    int[] asked = new int[1];
+    Ranking ranking =
+        Ranking.of(
+            story.conf(),
+            () -> {
+              asked[0]++;
+              return scheduler.config();
+            });
+
+    assertEquals(3, ranking.order(story.cluster()).size());
+
+    assertEquals(1, asked[0]);
+  }
+
   @Test
   void guaranteesStandInTheSnapshotByStormsKey() {
     Fallback fallback =
