@@ -31,6 +31,9 @@ public final class HookValidator implements ITopologyValidator {
 
   private ITopologyValidator next = new DefaultTopologyValidator();
 
+  /** Hooks of Nimbus's storm.yaml, for topologies that name none: Storm replaces its list. */
+  private List<?> hooksOfNimbus = List.of();
+
   @Override
   public void prepare(Map<String, Object> conf) {
     Object name = conf.get(NEXT);
@@ -39,6 +42,9 @@ public final class HookValidator implements ITopologyValidator {
       next = ReflectionUtils.newInstance(name.toString().strip());
     }
     next.prepare(conf);
+    if (conf.get(Config.TOPOLOGY_AUTO_TASK_HOOKS) instanceof List<?> hooks) {
+      hooksOfNimbus = hooks;
+    }
   }
 
   @Override
@@ -60,12 +66,11 @@ public final class HookValidator implements ITopologyValidator {
     next.validate(name, conf, topology);
   }
 
-  private static void addHook(String name, Map<String, Object> conf) {
+  private void addHook(String name, Map<String, Object> conf) {
     String hook = LoadHook.class.getName();
-    List<Object> hooks = new ArrayList<>();
-    if (conf.get(Config.TOPOLOGY_AUTO_TASK_HOOKS) instanceof List<?> own) {
-      hooks.addAll(own);
-    }
+    List<Object> hooks =
+        new ArrayList<>(
+            conf.get(Config.TOPOLOGY_AUTO_TASK_HOOKS) instanceof List<?> own ? own : hooksOfNimbus);
     if (HookConfig.enabled(conf) && !hooks.contains(hook)) {
       hooks.add(hook);
       conf.put(Config.TOPOLOGY_AUTO_TASK_HOOKS, hooks);

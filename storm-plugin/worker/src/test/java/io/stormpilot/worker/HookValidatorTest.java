@@ -41,8 +41,13 @@ class HookValidatorTest {
   }
 
   private static Map<String, Object> validated(Map<String, Object> topologyConf) throws Exception {
+    return validated(Map.of(), topologyConf);
+  }
+
+  private static Map<String, Object> validated(
+      Map<String, Object> nimbusConf, Map<String, Object> topologyConf) throws Exception {
     HookValidator validator = new HookValidator();
-    validator.prepare(Map.of());
+    validator.prepare(nimbusConf);
     Map<String, Object> conf = new HashMap<>(topologyConf);
     validator.validate("t", conf, topology());
     return conf;
@@ -58,6 +63,17 @@ class HookValidatorTest {
     assertEquals(
         List.of("com.x.Own", OURS), validated(Map.of(HOOKS, List.of("com.x.Own"))).get(HOOKS));
     assertEquals(List.of(OURS), validated(Map.of(HOOKS, List.of(OURS))).get(HOOKS));
+  }
+
+  /** Storm replaces the list of storm.yaml by the topology's. */
+  @Test
+  void hooksOfNimbusStayWhereATopologyNamesNone() throws Exception {
+    Map<String, Object> nimbusConf = Map.of(HOOKS, List.of("com.x.OfAll"));
+    assertEquals(List.of("com.x.OfAll", OURS), validated(nimbusConf, Map.of()).get(HOOKS));
+    assertEquals(
+        List.of("com.x.Own", OURS),
+        validated(nimbusConf, Map.of(HOOKS, List.of("com.x.Own"))).get(HOOKS));
+    assertNull(validated(Map.of(HOOKS, List.of(OURS)), Map.of()).get(HOOKS), "it is there already");
   }
 
   @Test
