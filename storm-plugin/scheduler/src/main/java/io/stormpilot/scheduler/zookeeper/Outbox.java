@@ -27,7 +27,10 @@ public final class Outbox implements AutoCloseable {
   }
 
   private static final Logger LOG = LoggerFactory.getLogger(Outbox.class);
-  private static final int MAX_JOBS = 10_000;
+
+  /** There are four paths of each topology. */
+  private static final int MAX_JOBS = 5 * ZnodeStore.MAX_CHILDREN;
+
   private static final long RETRY_MS = 1_000;
 
   /** A job that is being done, with the store of the term in which it was offered. */

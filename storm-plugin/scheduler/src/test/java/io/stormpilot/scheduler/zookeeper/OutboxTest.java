@@ -24,6 +24,7 @@ import java.util.Random;
 import java.util.Set;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
+import java.util.function.Function;
 import org.apache.storm.Config;
 import org.apache.storm.cluster.ClusterUtils;
 import org.apache.storm.scheduler.ExecutorDetails;
@@ -65,6 +66,26 @@ class OutboxTest extends OutboxFixture {
 
     assertEquals(99, read("/a/b"));
     assertEquals(1, runs[0]);
+  }
+
+  /** A folder of topologies has 10,000 children at most. */
+  @Test
+  void writesOfAsManyTopologiesAsThereMayBeWaitForZookeeper() throws Exception {
+    CountDownLatch goOn = new CountDownLatch(1);
+    int[] runs = new int[1];
+    outbox.offer("/slow", s -> goOn.await(60, TimeUnit.SECONDS));
+    List<Function<String, String>> paths =
+        List.of(PATHS::status, PATHS::topology, PATHS::load, PATHS::keyedState);
+    for (Function<String, String> path : paths) {
+      for (int topology = 0; topology < ZnodeStore.MAX_CHILDREN; topology++) {
+        outbox.offer(path.apply("t" + topology), s -> runs[0]++);
+      }
+    }
+    goOn.countDown();
+
+    assertTrue(outbox.flush(60_000));
+
+    assertEquals(4 * ZnodeStore.MAX_CHILDREN, runs[0]);
   }
 
   @Test
