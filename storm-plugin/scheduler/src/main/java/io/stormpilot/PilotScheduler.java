@@ -138,6 +138,7 @@ public final class PilotScheduler implements IScheduler {
    * Rounds further apart than this count as those of two terms, whoever led in between: what is
    * known of the election may be as old as the last round (all of this process may have stood
    * still), and executors whose heartbeats Nimbus missed meanwhile need the grace of a take-over.
+   * So do rounds between which the clock was set back: what is remembered would seem to be to come.
    */
   private long leadingForMs() {
     return 30_000 + 3 * config.monitorFreqMs();
@@ -158,7 +159,8 @@ public final class PilotScheduler implements IScheduler {
 
   private void round(Topologies topologies, Cluster cluster) {
     long now = Time.currentTimeMillis();
-    boolean newTerm = !hasLed || now - lastRoundMs > leadingForMs() || lostTheLead();
+    boolean newTerm =
+        !hasLed || now - lastRoundMs > leadingForMs() || now < lastRoundMs || lostTheLead();
     hasLed = true;
     lastRoundMs = now;
     if (newTerm) {

@@ -3,8 +3,12 @@ package io.stormpilot;
 import static io.stormpilot.Eventually.eventually;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
+import com.google.gson.JsonObject;
+import com.google.gson.JsonParser;
 import io.stormpilot.scheduler.message.Limits;
 import io.stormpilot.scheduler.message.Payload;
+import io.stormpilot.scheduler.message.Plan;
+import io.stormpilot.scheduler.round.Notation;
 import io.stormpilot.scheduler.round.Story;
 import io.stormpilot.scheduler.state.PilotConfig;
 import java.nio.charset.StandardCharsets;
@@ -13,6 +17,7 @@ import java.util.Map;
 import org.apache.storm.metric.StormMetricsRegistry;
 import org.apache.storm.nimbus.NimbusInfo;
 import org.apache.storm.scheduler.Cluster;
+import org.apache.storm.scheduler.WorkerSlot;
 import org.apache.storm.shade.org.apache.curator.framework.CuratorFramework;
 import org.apache.storm.utils.Time;
 import org.junit.jupiter.api.AfterEach;
@@ -91,8 +96,11 @@ class LeadershipTest {
   }
 
   private int version() throws Exception {
-    byte[] data = zk.getData().forPath(BASE + "/cluster");
-    return Payload.decode(data, Limits.SNAPSHOT).get("version").getAsInt();
+    return message("/cluster").get("version").getAsInt();
+  }
+
+  private JsonObject message(String path) throws Exception {
+    return Payload.decode(zk.getData().forPath(BASE + path), Limits.SNAPSHOT);
   }
 
   @ParameterizedTest
@@ -140,5 +148,51 @@ class LeadershipTest {
 
       eventually("the cluster told anew", SOON, () -> version() == VERSION_OF_ANOTHER + 1);
     }
+  }
+
+  /** What happened before would be to come, and each wait as long as the clock was set back. */
+  @Test
+  void afterTheClockWasSetBackAPlanDoesNotWaitForItsOldTime() throws Exception {
+    try (Time.SimulatedTime before = new Time.SimulatedTime()) {
+      Time.advanceTime(3_600_000);
+      firstRound(true);
+      story.running("t", "sup-0:6701", "1-2");
+      round();
+    }
+    try (Time.SimulatedTime after = new Time.SimulatedTime()) {
+      Time.advanceTime(60_000);
+      publish("p-1", "sup-1:6700");
+      JsonObject status =
+          eventually(
+              "the plan is decided upon",
+              SOON,
+              () -> {
+                Cluster cluster = story.cluster();
+                scheduler.schedule(cluster.getTopologies(), cluster);
+                story.keep(cluster);
+                JsonObject told = message("/status/t");
+                return told.get("planId").isJsonNull() ? null : told;
+              });
+      assertEquals("OK", status.get("code").getAsString(), status.toString());
+    }
+  }
+
+  /** A plan for one worker with both executors. */
+  private void publish(String planId, String slotId) throws Exception {
+    WorkerSlot slot = Notation.slot(slotId);
+    String workers =
+        "[{\"supervisor\":\"%s\",\"port\":%d,\"executors\":[[1,1],[2,2]]}]"
+            .formatted(slot.getNodeId(), slot.getPort());
+    JsonObject plan = new JsonObject();
+    plan.addProperty("schema", 1);
+    plan.addProperty("planId", planId);
+    plan.addProperty("planSet", "set");
+    plan.addProperty("topologyId", "t");
+    plan.addProperty("epoch", 1);
+    plan.addProperty("createdAtMs", Time.currentTimeMillis());
+    plan.add("workers", JsonParser.parseString(workers));
+    plan.addProperty(
+        "checksum", Plan.checksum("t", planId, "set", 1, Map.of(slot, Notation.executors("1-2"))));
+    zk.create().creatingParentsIfNeeded().forPath(BASE + "/plans/t", Payload.encode(plan));
   }
 }

@@ -52,6 +52,7 @@ public final class StateWriter {
     board.forget();
     lastTopologies.clear();
     lastCluster = null;
+    cleanedAtMs = 0;
     outbox.takeOver(leaderNode);
     outbox.offer(
         paths.base(),
