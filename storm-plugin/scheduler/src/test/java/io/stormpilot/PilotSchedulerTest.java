@@ -121,6 +121,8 @@ class PilotSchedulerTest {
     assertEquals(2_500, PilotConfig.of(conf).initialPlanWaitMs());
     conf.put(DaemonConfig.NIMBUS_MONITOR_FREQ_SECS, 3);
     assertEquals(3_000, PilotConfig.of(conf).monitorFreqMs());
+    conf.put(PilotConfig.FALLBACK_SCHEDULER, PilotScheduler.class.getName());
+    assertEquals(PilotConfig.DEFAULT_FALLBACK, PilotConfig.of(conf).fallbackScheduler());
   }
 
   @Test

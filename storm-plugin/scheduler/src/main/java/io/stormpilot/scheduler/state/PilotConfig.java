@@ -60,6 +60,8 @@ public record PilotConfig(
   public static final String DEFAULT_ROOT = "/stormpilot";
   public static final String DEFAULT_FALLBACK = "org.apache.storm.scheduler.DefaultScheduler";
 
+  private static final String OURS = "io.stormpilot.PilotScheduler";
+
   private static final Logger LOG = LoggerFactory.getLogger(PilotConfig.class);
 
   /** Read the merged storm.yaml that Nimbus hands over. */
@@ -73,10 +75,20 @@ public record PilotConfig(
         millis(conf, INITIAL_PLAN_WAIT, 5),
         millis(conf, PLAN_RETRY, 60),
         millis(conf, TAKE_OVER_GRACE, 30),
-        text(conf, FALLBACK_SCHEDULER, DEFAULT_FALLBACK),
+        fallbackScheduler(conf),
         text(conf, PLAN_KEY_FILE, null),
         text(conf, CONTROLLER_ACL, null),
         millis(conf, DaemonConfig.NIMBUS_MONITOR_FREQ_SECS, 10));
+  }
+
+  /** Ours would make one more of itself as its own fallback, and so on. */
+  private static String fallbackScheduler(Map<String, Object> conf) {
+    String name = text(conf, FALLBACK_SCHEDULER, DEFAULT_FALLBACK);
+    if (!name.equals(OURS)) {
+      return name;
+    }
+    LOG.error("storm.yaml: {} is {} itself; using {}", FALLBACK_SCHEDULER, OURS, DEFAULT_FALLBACK);
+    return DEFAULT_FALLBACK;
   }
 
   private static String text(Map<String, Object> conf, String key, String otherwise) {
