@@ -220,13 +220,13 @@ final class ZnodeReader {
     }
   }
 
-  /** Tell, and log when it is new, what is wrong with a node. */
+  /** Tell, and log when it is new, what is wrong with a node; of very many the first ones. */
   void setProblem(String path, Rejection why) {
     Problem problem = new Problem(paths.relative(path), why.reason(), why.text());
     if (problems.size() < MAX_KEPT || problems.containsKey(path)) {
       problems.put(path, problem);
+      log(path, problem);
     }
-    log(path, problem);
   }
 
   private void setFolderProblem(String path, Rejection why) {
@@ -239,8 +239,8 @@ final class ZnodeReader {
     if (!problem.equals(logged.put(path, problem))) {
       LOG.warn("cannot use znode {}: {} {}", path, problem.reason(), problem.text());
     }
-    if (logged.size() > MAX_KEPT) {
-      logged.clear();
+    if (logged.size() > 2 * MAX_KEPT) {
+      logged.keySet().removeIf(at -> !problems.containsKey(at) && !folders.containsKey(at));
     }
   }
 

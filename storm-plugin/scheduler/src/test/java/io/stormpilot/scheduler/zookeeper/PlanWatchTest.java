@@ -16,6 +16,13 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Set;
 import java.util.concurrent.Callable;
+import java.util.concurrent.atomic.AtomicInteger;
+import org.apache.logging.log4j.Level;
+import org.apache.logging.log4j.LogManager;
+import org.apache.logging.log4j.core.LogEvent;
+import org.apache.logging.log4j.core.Logger;
+import org.apache.logging.log4j.core.appender.AbstractAppender;
+import org.apache.logging.log4j.core.config.Property;
 import org.apache.storm.shade.org.apache.curator.framework.CuratorFramework;
 import org.apache.storm.shade.org.apache.curator.framework.api.transaction.CuratorOp;
 import org.apache.storm.shade.org.apache.zookeeper.KeeperException.NodeExistsException;
@@ -154,6 +161,44 @@ class PlanWatchTest extends WatchFixture {
 
     assertNotNull(watch.view().plans().get(ID).plan());
     assertEquals(Reason.MALFORMED, watch.view().plans().get("locked").rejection().reason());
+  }
+
+  @Test
+  void howeverManyPlansCannotBeReadNoneIsLoggedTwice() throws Exception {
+    AtomicInteger lines = new AtomicInteger();
+    AbstractAppender appender =
+        new AbstractAppender("lines", null, null, true, Property.EMPTY_ARRAY) {
+          @Override
+          public void append(LogEvent event) {
+            lines.incrementAndGet();
+          }
+        };
+    appender.start();
+    Logger logger = (Logger) LogManager.getLogger(ZnodeReader.class);
+    logger.setAdditive(false);
+    logger.addAppender(appender);
+    logger.setLevel(Level.WARN);
+    try {
+      put(PATHS.plans(), new byte[0]);
+      List<ACL> nobody = List.of(new ACL(ZooDefs.Perms.READ, new Id("ip", "10.9.8.7")));
+      List<CuratorOp> plans = new ArrayList<>();
+      for (int n = 0; n < 1_200; n++) {
+        String path = PATHS.plan("locked-" + n);
+        plans.add(other.transactionOp().create().withACL(nobody).forPath(path, text("x")));
+      }
+      other.transaction().forOperations(plans);
+      assertTrue(watch.refresh(60_000));
+      int first = lines.get();
+      assertTrue(first >= 1_000, "lines: " + first);
+
+      assertTrue(watch.refresh(60_000));
+
+      assertEquals(first, lines.get());
+      assertEquals(1_200, watch.view().plans().size());
+    } finally {
+      logger.setLevel(Level.OFF);
+      logger.removeAppender(appender);
+    }
   }
 
   @Test
