@@ -32,9 +32,10 @@ public final class StatusBoard {
     Map<String, Status> stampedAll = new HashMap<>();
     for (Status status : round) {
       Status before = last.getOrDefault(status.topologyId(), earlier.get(status.topologyId()));
-      Status stamped = status.withTimes(status.continues(before) ? before.sinceMs() : now, now);
+      long since = status.continues(before) ? Math.min(before.sinceMs(), now) : now;
+      Status stamped = status.withTimes(since, now);
       stampedAll.put(status.topologyId(), stamped);
-      if (!stamped.sameContent(before)) {
+      if (!stamped.sameContent(before) || since < before.sinceMs()) {
         news.add(stamped);
       }
     }

@@ -41,7 +41,9 @@ public final class SnapshotWriter {
         snapshot.json(before.version() + 1, clockMs.getAsLong(), snapshot.placedSinceMs());
     boolean stands = Written.of(after).executors().equals(before.executors());
     if (!snapshot.sawItBegin() && stands && before.assignedSinceMs() > 0) {
-      after.addProperty("assignedSinceMs", before.assignedSinceMs());
+      // Not after we saw it, whatever the znode says: nobody reads a time that cannot be.
+      after.addProperty(
+          "assignedSinceMs", Math.min(before.assignedSinceMs(), snapshot.placedSinceMs()));
     }
     put(path, before, after, store);
   }

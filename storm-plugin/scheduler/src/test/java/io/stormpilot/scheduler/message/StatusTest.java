@@ -7,7 +7,10 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import com.google.gson.JsonObject;
 import io.stormpilot.Contract;
 import io.stormpilot.scheduler.message.Payload.MessageException;
+import io.stormpilot.scheduler.round.StatusBoard;
 import java.nio.charset.StandardCharsets;
+import java.util.List;
+import java.util.Map;
 import org.junit.jupiter.api.Test;
 
 /** {@code status/<topology-id>}. */
@@ -37,6 +40,16 @@ class StatusTest {
   @Test
   void readsWhatAnEarlierVersionWrote() throws Exception {
     assertEquals(State.REJECTED, Status.read(Contract.bytes("earlier/status.json")).state());
+  }
+
+  /** The controller reads no status with a time that no calendar has. */
+  @Test
+  void aStatusOfAnEarlierLeaderDoesNotHoldSinceLaterThanNow() {
+    Status status =
+        new Status("t", null, null, State.FALLBACK, Reason.NO_PLAN, "", 0, 0, 0, 0, null, 3);
+    Map<String, Status> earlier = Map.of("t", status.withTimes(Long.MAX_VALUE, 50));
+    assertEquals(
+        List.of(status.withTimes(100, 100)), new StatusBoard().news(List.of(status), earlier, 100));
   }
 
   @Test

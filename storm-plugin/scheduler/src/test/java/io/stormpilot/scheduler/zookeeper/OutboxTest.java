@@ -254,6 +254,21 @@ class OutboxTest extends OutboxFixture {
         2, Payload.decode(store.read(PATHS.cluster()), Limits.SNAPSHOT).get("version").getAsInt());
   }
 
+  /** The controller reads no snapshot with a time that no calendar has. */
+  @Test
+  void aPlacementDoesNotStandSinceLaterThanItWasSeen() throws Exception {
+    Story story = new Story(1, 2).topology("t", 1, 2);
+    TopologySnapshot found = new TopologySnapshot(story.details("t"), Placement.NONE, 100, false);
+    new SnapshotWriter(PATHS, () -> 1_000).write(found, store);
+    JsonObject tampered = topology();
+    tampered.addProperty("assignedSinceMs", Long.MAX_VALUE);
+    store.write(PATHS.topology("t"), tampered);
+
+    new SnapshotWriter(PATHS, () -> 2_000).write(found, store);
+
+    assertEquals(100, topology().get("assignedSinceMs").getAsLong());
+  }
+
   @Test
   void whatIsKnownOfATopologyIsForgottenWithIt() throws Exception {
     Story story = new Story(1, 2).topology("t", 1, 2);
