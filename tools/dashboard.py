@@ -172,7 +172,7 @@ ROWS: Sequence[tuple[str, Sequence[tuple[str, str, str, bool, Sequence[Query]]]]
             (
                 "How they ended",
                 "short",
-                "In an hour; `stormpilot rollout show` says why.",
+                "In an hour; `stormpilot rollout status` says why.",
                 True,
                 [
                     (

@@ -76,7 +76,7 @@ def begun(
         held = next(h for h in handovers if clash[0] in h.partitions)
         raise RefusedError(
             f"{component}: state of {len(clash)} partitions is still on its way (task {held.from_} -> {held.to}, "
-            f"{held.phase}): wait until `stormpilot routes` shows no hand-over"
+            f"{held.phase}): wait until `stormpilot routes show` lists no hand-over"
         )
     found = list(handovers)
     for (from_, to), partitions in sorted(gone.items()):
