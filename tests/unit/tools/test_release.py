@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -106,6 +107,15 @@ def test_the_example_unit_gives_up_root_and_what_it_does_not_need() -> None:
     unit = (REPOSITORY / "deploy" / "systemd" / "stormpilot.service").read_text().splitlines()
     for line in ("User=stormpilot", "NoNewPrivileges=yes", "ProtectSystem=strict", "CapabilityBoundingSet="):
         assert line in unit
+
+
+def test_folders_of_the_example_unit_have_the_modes_that_the_install_page_gives_them() -> None:
+    """systemd warns at every start about a configuration folder of another mode, and changes that of the others."""
+    unit = (REPOSITORY / "deploy" / "systemd" / "stormpilot.service").read_text()
+    page = (REPOSITORY / "docs" / "guide" / "install.md").read_text()
+    for kind, folder in (("State", "/var/lib"), ("Cache", "/var/cache"), ("Configuration", "/etc")):
+        installed = set(re.findall(rf"^\s*install -d -m (\d+) .*{folder}/stormpilot\b", page, re.MULTILINE))
+        assert installed == set(re.findall(rf"^{kind}DirectoryMode=(\d+)$", unit, re.MULTILINE)), kind
 
 
 def test_systemd_accepts_the_example_unit_and_finds_little_exposed(tmp_path: Path) -> None:
