@@ -40,6 +40,15 @@ JAAS file of the login to Nimbus, where \\fB\\-\\-nimbus\\-jaas\\fR is not given
 .TP
 .B NUMBA_CACHE_DIR
 Folder where compiled planners are kept, instead of beside their sources.
+.TP
+.B STREAMPARSE_NIMBUS
+Nimbus of \\fBsubmit\\fR and \\fBprofile\\fR, host:port, where \\fB\\-\\-nimbus\\fR is not given.
+.TP
+.B STORMPILOT_HOME
+Folder where \\fBlocal\\fR keeps Storm, instead of ~/.cache/stormpilot.
+.TP
+.B STORMPILOT_STATE
+Folder of local clusters and their logs, instead of ~/.local/state/stormpilot.
 .SH EXIT STATUS
 .TP
 .B 0

@@ -6,6 +6,7 @@ import re
 import shlex
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -160,6 +161,16 @@ def test_help_loads_typer_and_nothing_else() -> None:
 def test_status_loads_no_planner_and_no_configuration() -> None:
     loaded = modules_after("import stormpilot.cli.status, stormpilot.zookeeper.client")
     assert loaded & HEAVY == {"kazoo", "msgspec", "rich"}
+
+
+def test_every_variable_of_the_environment_that_is_read_is_explained() -> None:
+    root = Path(__file__).resolve().parents[3]
+    code = "".join(p.read_text("utf-8") for p in (root / "controller" / "stormpilot").rglob("*.py"))
+    read = set(re.findall(r'(?:environ\.get\(|envvar=)"(STORMPILOT_\w+|STREAMPARSE_\w+)"', code))
+    reference = (root / "docs" / "reference" / "cli.md").read_text("utf-8")
+    assert "STORMPILOT_HOME" in read
+    assert {name for name in read if f"`{name}`" not in reference} == set()
+    assert {name for name in read if f".B {name}\n" not in page()} == set()
 
 
 def test_man_page_has_every_command_with_its_options() -> None:
