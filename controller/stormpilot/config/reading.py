@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 import typing
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,8 @@ def parse(text: str, where: str, folder: Path = Path()) -> Config:
         config = msgspec.convert(value, Config)
     except msgspec.ValidationError as e:
         expected, field = _split(str(e))
+        if wrong := re.fullmatch(r"Invalid enum value ('.*')", expected, re.DOTALL):
+            expected = f"{wrong[1]}, expected one of {', '.join(_choices(field))}"
         raise UsageError(f"{where}:{_line(lines, field)}: {field}: {expected}") from e
     return _with_absolute_paths(config, folder)
 
@@ -195,6 +198,20 @@ def _split(message: str) -> tuple[str, str]:
         return message, "(file)"
     field = re.sub(r"\[\.\.\.\]", "", path.rstrip("`")).removeprefix("$").removeprefix(".")
     return expected, field or "(file)"
+
+
+def _choices(field: str) -> list[str]:
+    """The words that a setting, or a value in it, may be."""
+    kind: Any = Config
+    for name in re.sub(r"\[\d+\]", "", field).split("."):
+        section = next(k for k in (kind, *typing.get_args(kind)) if isinstance(k, type) and issubclass(k, Section))
+        kind = typing.get_type_hints(section)[name]
+    return list(_words(kind))
+
+
+def _words(kind: Any) -> Iterator[str]:
+    for part in typing.get_args(kind):
+        yield from [part] if typing.get_origin(kind) is typing.Literal else _words(part)
 
 
 def _line(lines: dict[str, int], field: str) -> int:
