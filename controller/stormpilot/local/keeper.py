@@ -5,7 +5,8 @@ SIGTERM. Until the command that started it says `keep` over the lifeline (a sock
 comes about, is the end of the cluster. Later it takes one-line orders on a socket in the cluster's folder: `start ID`.
 
 A Nimbus or a supervisor that ends by itself is started again, as what supervises Storm's daemons in production does:
-they are made to end where they meet what they did not expect. One that SIGKILL ended stays down until it is started.
+they are made to end where they meet what they did not expect, and a JVM that crashes ends by SIGABRT. One that SIGKILL
+ended stays down until it is started.
 """
 
 from __future__ import annotations
@@ -157,14 +158,15 @@ class Keeper:
             if daemon is not None:
                 entry = self._status.daemons[daemon]
                 entry.pid, entry.exit_code = None, os.waitstatus_to_exitcode(status)
-                if entry.exit_code > 0 and entry.started_at and self._is_restarted(daemon):
+                if entry.started_at and self._is_restarted(daemon, entry.exit_code):
                     self._due[daemon] = entry.started_at + RESTART_S
                 changed = True
         if changed:
             self._write()
 
-    def _is_restarted(self, daemon: str) -> bool:
-        return self._status.state == "up" and self._daemons[daemon].kind in ("nimbus", "supervisor")
+    def _is_restarted(self, daemon: str, exit_code: int) -> bool:
+        by_itself = exit_code not in (0, -signal.SIGKILL)
+        return by_itself and self._status.state == "up" and self._daemons[daemon].kind in ("nimbus", "supervisor")
 
     def _end_everything(self) -> None:
         # A full disk, or a folder that somebody removed, must not keep us from ending the processes.

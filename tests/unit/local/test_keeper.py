@@ -159,6 +159,16 @@ def test_starts_a_daemon_again_that_ended_by_itself(kept: Kept) -> None:
     kept.wait_started()
 
 
+def test_starts_a_daemon_again_that_crashed(kept: Kept) -> None:
+    """A JVM ends by a signal where it meets a fault of its own, or of a library."""
+    kept.wait_started()
+    kept.keep()
+    supervisor = kept.cluster.pid("parent")
+    assert supervisor is not None
+    os.kill(supervisor, signal.SIGABRT)
+    wait_until(lambda: kept.cluster.pid("parent") not in (None, supervisor))
+
+
 def test_refuses_to_start_or_stop_twice(kept: Kept) -> None:
     kept.wait_started()
     kept.keep()
