@@ -1,4 +1,4 @@
-"""Removes what dead topologies left behind: history, proposal, requests, holds, routes, and what became of their moves.
+"""Removes what dead topologies left: history, proposal, requests, holds, routes, trials, what became of their moves.
 
 The scheduler plug-in removes the rest (snapshots, status, plans, load, keyed state).
 """
@@ -6,6 +6,7 @@ The scheduler plug-in removes the rest (snapshots, status, plans, load, keyed st
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 
 import structlog
 
@@ -40,6 +41,9 @@ class Cleaner:
         p: Paths = self._publisher.paths
         parents = [p.plan_history(), p.proposal(), p.request(), p.hold(), p.moves(), p.routes(), p.rollout()]
         found = self._zookeeper.children(parents)
+        with suppress(RefusedError):  # its access list is that of who profiled first
+            found += self._zookeeper.children([p.trial()])
+            parents.append(p.trial())
         ids = {i for names in found for i in names} - set(alive)
         self._gone_since_ms = {i: self._gone_since_ms.get(i, now_ms) for i in ids}
         removed = []

@@ -7,7 +7,8 @@ one number of threads nothing restarts.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -89,7 +90,7 @@ class Bench:
         return self._slot
 
     def check(self) -> None:
-        """`RefusedError` where the cluster cannot carry out trials.
+        """`RefusedError` where the cluster cannot carry out trials; what killed profiles left is removed.
 
         A controller leads, another profile of the class runs, there are no two free nodes, nothing measures workers, or
         plans have to be signed.
@@ -98,8 +99,10 @@ class Bench:
         refuse_where_a_controller_leads(seen, "a profile")
         self._refuse_where_another_runs()
         self._choose(seen)
+        (trials,) = self._zookeeper.children([self._paths.trial()])
         with Nimbus.connect_leader(self.nimbus) as nimbus:
             conf = nimbus.conf()
+            alive = {t.id for t in nimbus.topologies()}  # asked after the znodes were listed: so it has all that live
         refuse_unsigned(conf, self._key)
         hooks, validator = str(conf.get(HOOKS_KEY) or ""), str(conf.get(VALIDATOR_KEY) or "")
         if HOOK not in hooks and VALIDATOR not in validator and HOOK not in str(self._options.get(HOOKS_KEY)):
@@ -107,6 +110,7 @@ class Bench:
                 "CPU and memory of a slot are measured by the hook, which Nimbus does not give topologies: start the "
                 "cluster with `stormpilot local up --hook`, or see docs/guide/hook.md"
             )
+        self._remove_trials(t for t in trials if t not in alive)
 
     def __call__(self, threads: int, step: int, attempt: int) -> Trial:
         """One trial."""
@@ -146,6 +150,11 @@ class Bench:
                 _left(nimbus, name)
         except UnreachableError as e:
             raise UnreachableError(f"{e}; kill the topology {name}, it may still run") from e
+
+    def _remove_trials(self, topology_ids: Iterable[str]) -> None:
+        for topology_id in topology_ids:
+            with suppress(RefusedError):  # its access list is for another user
+                self._zookeeper.delete(self._paths.trial(topology_id))
 
     def _refuse_where_another_runs(self) -> None:
         """`RefusedError` where Nimbus has a topology of our name: it is not ours to kill."""

@@ -180,10 +180,10 @@ def test_a_profile_that_is_ended_or_loses_its_terminal_kills_its_topology(
     assert closed == [signal.SIG_IGN], "a second one does not stop the kill"
 
 
-def bench_at(nimbus: FakeNimbus) -> real.Bench:
+def bench_at(nimbus: FakeNimbus, zookeeper: MemoryZooKeeper | None = None) -> real.Bench:
     specimen, grid = Specimen("micro_tasks.pi:Pi", project=PROJECT, environment="local"), RateGrid(10, 0.1, True, 100)
-    at, zookeeper = Address("127.0.0.1", nimbus.port), MemoryZooKeeper(lambda: 0)
-    return real.Bench(specimen, grid, Times(), at, zookeeper, Paths())  # type: ignore[arg-type]
+    at, store = Address("127.0.0.1", nimbus.port), zookeeper or MemoryZooKeeper(lambda: 0)
+    return real.Bench(specimen, grid, Times(), at, store, Paths())  # type: ignore[arg-type]
 
 
 def test_a_profile_that_is_interrupted_as_nimbus_takes_its_topology_kills_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -256,6 +256,19 @@ def test_a_profile_that_cannot_sign_is_refused_where_plans_have_to_be_signed(mon
         with pytest.raises(RefusedError, match="Nimbus takes signed plans only"):
             real.Bench(*given, MemoryZooKeeper(lambda: 0), Paths()).check()
         real.Bench(*given, MemoryZooKeeper(lambda: 0), Paths(), key=b"a key of many bytes").check()
+
+
+def test_trials_of_a_profile_that_was_killed_go_with_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Nimbus, "conf", lambda _: {real.HOOKS_KEY: [real.HOOK]})
+    monkeypatch.setattr(real.Bench, "_choose", lambda *_: None)
+    zookeeper, paths = MemoryZooKeeper(lambda: 0), Paths()
+    for topology_id in ("other-profile-1-1", "profile-Xml-2-1", "profile-Pi-3-1"):
+        zookeeper.put(paths.trial(topology_id, "command"), b"{}")
+    zookeeper.denied.add(paths.trial("profile-Pi-3-1"))
+    with serving(FakeNimbus(running={"other-profile": "ACTIVE"})) as nimbus:
+        trials = bench_at(nimbus, zookeeper)
+        trials.check()
+    assert zookeeper.children([paths.trial()]) == [["other-profile-1-1", "profile-Pi-3-1"]]
 
 
 @pytest.mark.parametrize(

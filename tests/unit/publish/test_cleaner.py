@@ -20,7 +20,7 @@ def zookeeper() -> MemoryZooKeeper:
     for t in (DEAD, ALIVE):
         for path in (PATHS.plan_history(t, "0000000001"), PATHS.proposal(t), PATHS.hold(t), PATHS.moves(t)):
             z.put(path, b"{}")
-        for path in (PATHS.thresholds(t), PATHS.profile(t)):
+        for path in (PATHS.thresholds(t), PATHS.profile(t), PATHS.trial(t, "command")):
             z.put(path, b"{}")
     return z
 
@@ -32,16 +32,17 @@ def cleaner(zookeeper: MemoryZooKeeper) -> Cleaner:
 
 def left(zookeeper: MemoryZooKeeper, topology_id: str) -> int:
     paths = [PATHS.plan_history(topology_id), PATHS.proposal(topology_id), PATHS.hold(topology_id)]
-    return sum(node is not None for node in zookeeper.read([*paths, PATHS.moves(topology_id)]))
+    paths += [PATHS.moves(topology_id), PATHS.trial(topology_id)]
+    return sum(node is not None for node in zookeeper.read(paths))
 
 
 def test_what_a_dead_topology_left_goes_after_the_grace_time(zookeeper: MemoryZooKeeper) -> None:
     c = cleaner(zookeeper)
     assert c.clean({ALIVE}, 0) == []
     assert c.clean({ALIVE}, GRACE_MS - 1) == []
-    assert left(zookeeper, DEAD) == 4
+    assert left(zookeeper, DEAD) == 5
     assert c.clean({ALIVE}, GRACE_MS) == [DEAD]
-    assert (left(zookeeper, DEAD), left(zookeeper, ALIVE)) == (0, 4)
+    assert (left(zookeeper, DEAD), left(zookeeper, ALIVE)) == (0, 5)
 
 
 def test_a_topology_that_returns_within_the_grace_time_loses_nothing(zookeeper: MemoryZooKeeper) -> None:
@@ -49,7 +50,7 @@ def test_a_topology_that_returns_within_the_grace_time_loses_nothing(zookeeper: 
     c.clean({ALIVE}, 0)
     c.clean({ALIVE, DEAD}, GRACE_MS - 1)
     assert c.clean({ALIVE}, GRACE_MS + 1) == []
-    assert left(zookeeper, DEAD) == 4
+    assert left(zookeeper, DEAD) == 5
 
 
 def test_a_dead_topology_whose_znodes_deny_us_keeps_no_other_from_being_removed(zookeeper: MemoryZooKeeper) -> None:
@@ -61,8 +62,16 @@ def test_a_dead_topology_whose_znodes_deny_us_keeps_no_other_from_being_removed(
     c.clean({ALIVE}, 0)
     for _ in range(2):
         assert denying not in c.clean({ALIVE}, GRACE_MS)
-    assert (left(zookeeper, DEAD), left(zookeeper, ALIVE)) == (0, 4)
+    assert (left(zookeeper, DEAD), left(zookeeper, ALIVE)) == (0, 5)
     assert c.clean_mined({denying: 0, DEAD: 0}, {ALIVE}, 1) == [DEAD]
+
+
+def test_trials_of_another_login_keep_nothing_else_from_being_removed(zookeeper: MemoryZooKeeper) -> None:
+    zookeeper.denied.add(PATHS.trial())
+    c = cleaner(zookeeper)
+    c.clean({ALIVE}, 0)
+    assert c.clean({ALIVE}, GRACE_MS) == [DEAD]
+    assert left(zookeeper, DEAD) == 1
 
 
 def test_a_deposed_leader_removes_nothing(zookeeper: MemoryZooKeeper) -> None:
@@ -73,7 +82,7 @@ def test_a_deposed_leader_removes_nothing(zookeeper: MemoryZooKeeper) -> None:
         c.clean({ALIVE}, GRACE_MS)
     with pytest.raises(DeposedError):
         c.clean_mined({DEAD: 0}, {ALIVE}, oldest_ms=1)
-    assert left(zookeeper, DEAD) == 4
+    assert left(zookeeper, DEAD) == 5
     assert zookeeper.read([PATHS.thresholds(DEAD)]) != [None]
 
 
