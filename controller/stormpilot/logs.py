@@ -1,4 +1,8 @@
-"""The log: one line per event on stderr, `time level event: key=value key=value`, or one JSON object per line."""
+"""The log: one line per event on stderr, `time level event: key=value key=value`, or one JSON object per line.
+
+Text of others (names of topologies, paths, errors) begins no line and sends a terminal nothing: characters that cannot
+be printed are escaped, and the lines of a trace are indented.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +20,14 @@ import structlog
 def line(event: str, fields: Mapping[str, Any]) -> str:
     """`event: key=value ...`; values with blanks in quotes, None left out."""
     words = [f"{k}={_value(v)}" for k, v in fields.items() if v is not None]
-    return f"{event}: {' '.join(words)}" if words else event
+    return printable(f"{event}: {' '.join(words)}" if words else event)
+
+
+def printable(text: str) -> str:
+    """The text in one line of characters that can be printed; others are escaped as Python writes them."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def configure(level: str, format: Literal["text", "json"] = "text") -> None:
@@ -33,10 +44,21 @@ def configure(level: str, format: Literal["text", "json"] = "text") -> None:
         cache_logger_on_first_use=False,
     )
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(
-        _JsonFormatter() if format == "json" else logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s")
-    )
+    handler.setFormatter(_JsonFormatter() if format == "json" else _TextFormatter())
     logging.basicConfig(handlers=[handler], level=max(number, logging.ERROR))
+
+
+class _TextFormatter(logging.Formatter):
+    """Log record of another library, as text."""
+
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(levelname)s %(name)s %(message)s")
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 (logging's name)
+        return printable(super().formatMessage(record))
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802 (logging's name)
+        return _indented(super().formatException(ei))
 
 
 class _JsonFormatter(logging.Formatter):
@@ -57,11 +79,11 @@ class _JsonFormatter(logging.Formatter):
 def _render(logger: Any, method: str, event: MutableMapping[str, Any]) -> str:
     time, level, text = event.pop("timestamp"), event.pop("level"), event.pop("event")
     trace = _trace(event)
-    return f"{time} {level.upper()} {line(text, event)}{trace}"
+    return f"{time} {level.upper()} {line(text, event)}" + (f"\n{_indented(trace)}" if trace else "")
 
 
 def _render_json(logger: Any, method: str, event: MutableMapping[str, Any]) -> str:
-    trace = _trace(event).strip()
+    trace = _trace(event)
     head = {"timestamp": event.pop("timestamp"), "level": event.pop("level"), "event": event.pop("event")}
     return json.dumps(
         head | {k: _plain(v) for k, v in event.items() if v is not None} | ({"exception": trace} if trace else {}),
@@ -80,7 +102,11 @@ def _trace(event: MutableMapping[str, Any]) -> str:
     if not error:
         return ""
     rendered = structlog.processors.ExceptionRenderer()(None, "", {"exc_info": error})
-    return f"\n{rendered['exception']}".rstrip()
+    return str(rendered["exception"]).strip()
+
+
+def _indented(trace: str) -> str:
+    return "\n".join(f"  {printable(line)}" for line in trace.split("\n"))
 
 
 def _value(value: Any) -> str:

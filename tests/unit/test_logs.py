@@ -34,6 +34,27 @@ def test_text_is_one_line_per_event(capsys: pytest.CaptureFixture[str]) -> None:
     assert line.endswith(' INFO published plan: topology=flights text="two words"\n')
 
 
+def test_text_of_others_begins_no_line_and_sends_the_terminal_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    logging.getLogger().handlers[:] = []  # pytest's own
+    logs.configure("info")
+    forged = "a\r\n2026-01-01T00:00:00Z INFO forged: \x1b[2J\u202e\x85\udc80"
+    log = structlog.get_logger()
+    log.info("published plan", topology=forged)
+    log.info(f"read {forged}")
+    logging.getLogger("kazoo").error("lost %s", forged)
+    for logger in (log, logging.getLogger("kazoo")):
+        try:
+            raise ValueError(forged)
+        except ValueError:
+            logger.exception("cycle failed")
+    err = capsys.readouterr().err
+    assert all(c.isprintable() or c == "\n" for c in err)
+    first = [line for line in err.split("\n") if line and not line.startswith(" ")]
+    assert len(first) == 5
+    assert all(r"forged: \x1b[2J\u202e\x85\udc80" in line for line in first[:3])
+    assert "  ValueError: a\\r\n  2026-01-01" in err
+
+
 def test_json_is_one_object_per_line(capsys: pytest.CaptureFixture[str]) -> None:
     logs.configure("info", "json")
     log = structlog.get_logger()
