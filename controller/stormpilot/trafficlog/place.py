@@ -1,7 +1,8 @@
 """Where the traffic log lies: a folder, or what Arrow writes to (`file://`, `hdfs://`, `s3://` or `s3a://`, `gs://`).
 
 A file appears as a whole or not at all. On disks and HDFS it is written under a hidden name, synced (on disks), and
-renamed; object stores show one only when it was sent completely.
+renamed; object stores show one only when it was sent completely. HDFS renames over no file: Arrow removes that one
+first, and a crash in between would lose both.
 """
 
 from __future__ import annotations
@@ -39,6 +40,11 @@ class LogPlace:
         """The folder, where it is on a disk of this machine."""
         return Path(self.root) if self.fs.type_name == "local" else None
 
+    @property
+    def replaces(self) -> bool:
+        """Whether a file can take the place of another at once."""
+        return bool(self.fs.type_name != "hdfs")
+
     def full(self, path: str) -> str:
         """The path in the file system."""
         return f"{self.root}/{path}" if path else self.root
@@ -70,7 +76,7 @@ class LogPlace:
         return pq.ParquetFile(self.fs.open_input_file(self.full(path)))
 
     def write(self, path: str, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> None:
-        """Write a file, whole or not at all."""
+        """Write a file, whole or not at all; `FileExistsError` where it would take another's place and cannot."""
         folder, _, name = self.full(path).rpartition("/")
         self.fs.create_dir(folder, recursive=True)
         renames = self.fs.type_name in RENAMES
@@ -82,6 +88,8 @@ class LogPlace:
                     _write(out, schema, batches)
                 if self.local is not None:
                     _sync(written)
+                if not self.replaces and self.fs.get_file_info(f"{folder}/{name}").type != pafs.FileType.NotFound:
+                    raise FileExistsError(f"{folder}/{name} is there")
                 self.fs.move(written, f"{folder}/{name}")
             else:
                 buffer = pa.BufferOutputStream()

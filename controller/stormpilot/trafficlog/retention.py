@@ -11,7 +11,7 @@ import contextlib
 import json
 import time
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from functools import partial
 from itertools import pairwise
@@ -74,7 +74,7 @@ def _remove_held(place: LogPlace, there: set[str]) -> set[str]:
     """Remove the files of a folder that a merged one there holds; returns them."""
     removed: set[str] = set()
     for path in sorted(there):
-        if path.endswith(MERGED) and any(p != path and p.startswith(path.removesuffix(MERGED)) for p in there):
+        if path.endswith(MERGED) and any(p != path and p.startswith(_stem(path)) for p in there):
             # one that cannot be read is named when it is to be merged; one that is gone, another controller has merged
             with contextlib.suppress(_UnreadableError, FileNotFoundError):
                 for held in there.intersection(_held(place, path)) - removed:
@@ -226,9 +226,10 @@ class Housekeeping:
                 self._merged.add((table, day))
 
     def _merge(self, table: str, paths: list[str], into: str) -> bool:
+        name = into if self._place.replaces else _next_name(into, {*paths, *self._left_out})
         try:
-            _merge(self._place, table, paths, into)
-        except FileNotFoundError:  # another controller has merged it meanwhile
+            _merge(self._place, table, paths, name)
+        except (FileNotFoundError, FileExistsError):  # another controller has merged it meanwhile
             return False
         except _UnreadableError as e:
             log.warning("traffic log: a file cannot be read, and is left out when files are merged", file=e.path, why=e)
@@ -353,6 +354,20 @@ def _held(place: LogPlace, merged: str) -> list[str]:
         names = (file.schema_arrow.metadata or {}).get(HOLDS, b"[]")
     folder = merged.rpartition("/")[0]
     return [f"{folder}/{name}" for name in json.loads(names) if "/" not in name]
+
+
+def _next_name(into: str, there: Collection[str]) -> str:
+    """The name of a merged file, with a number above those that are there: so none holds the name of a later one."""
+    stem = _stem(into)
+    merged = [p.removesuffix(MERGED) for p in there if p.endswith(MERGED) and _stem(p) == stem]
+    numbers = [int(n) if (n := p.removeprefix(f"{stem}-")).isdecimal() else 0 for p in merged]
+    return f"{stem}-{max(numbers) + 1}{MERGED}" if numbers else into
+
+
+def _stem(path: str) -> str:
+    """The path up to the day or hour with which a file's name begins."""
+    folder, _, name = path.rpartition("/")
+    return f"{folder}/{name.split('-')[0]}"
 
 
 def _name(path: str) -> str:

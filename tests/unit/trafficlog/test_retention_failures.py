@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
+import pyarrow as pa
 import pyarrow.fs as pafs
 import pytest
 
@@ -138,3 +141,66 @@ def test_a_folder_that_cannot_be_listed_keeps_no_other_in_disorder(
             house.enforce(T0_MS, retention_days=30, max_mb=1e6)
     assert set(rates(tmp_path)) == {0, 1, 3, 5}
     assert len(files(tmp_path)) == 2 + 5 + 4, "the closed folder's, one of each other of past days, those of this hour"
+
+
+def interrupted(*_: object) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+class Hdfs:
+    """A folder as Arrow has it on HDFS: it removes a file before another takes its place; here it crashes then."""
+
+    type_name = "hdfs"
+
+    def __init__(self) -> None:
+        self.fs = pafs.LocalFileSystem()
+
+    def move(self, path: str, to: str) -> None:
+        if Path(to).exists():
+            self.fs.delete_file(to)
+            raise KeyboardInterrupt
+        self.fs.move(path, to)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.fs, name)
+
+
+@pytest.mark.parametrize("crashes", [False, True])
+def test_late_files_cost_no_row_where_a_rename_replaces_no_file(
+    crashes: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the process ends before it has removed what it merged."""
+    place = LogPlace(Hdfs(), str(tmp_path), "hdfs://n/log")  # type: ignore[arg-type]
+    for i in range(2):
+        write(tmp_path, T0_MS + i, rate=i)
+    retention.Housekeeping(place).merge(T0_MS + HOUR_MS, lambda: True)
+    for late in range(2, 5):
+        write(tmp_path, T0_MS + late, rate=late)
+        with monkeypatch.context() as m, contextlib.suppress(KeyboardInterrupt):
+            if crashes:
+                m.setattr(LogPlace, "remove", interrupted)
+            retention.Housekeeping(place).merge(T0_MS + HOUR_MS, lambda: True)
+        retention.remove_leftovers(place)
+        assert len(files(tmp_path)) == 1
+        assert rates(tmp_path) == list(range(late + 1))
+    assert retention.Housekeeping(place).merge(T0_MS + DAY_MS, lambda: False) == 0
+
+
+def test_a_merged_file_of_another_controller_stays_where_it_cannot_be_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It came after this one had read the small files, and before it wrote its own."""
+    place, write_file, others_turn = LogPlace(Hdfs(), str(tmp_path), "hdfs://n/log"), LogPlace.write, [True]  # type: ignore[arg-type]
+    for i in range(2):
+        write(tmp_path, T0_MS + i, rate=i)
+
+    def after_the_other(self: LogPlace, path: str, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> None:
+        read = list(batches)
+        if others_turn and others_turn.pop():
+            retention.Housekeeping(place).merge(T0_MS + HOUR_MS, lambda: True)
+        write_file(self, path, schema, iter(read))
+
+    monkeypatch.setattr(LogPlace, "write", after_the_other)
+    assert not retention.Housekeeping(place).merge(T0_MS + HOUR_MS, lambda: True)
+    assert files(tmp_path) == ["20251121T01-all.parquet"]
+    assert rates(tmp_path) == [0, 1]
