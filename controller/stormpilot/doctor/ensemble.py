@@ -9,7 +9,7 @@ import msgspec
 
 from stormpilot.errors import UsageError
 from stormpilot.zookeeper.login import Tls, addresses
-from stormpilot.zookeeper.probe import connection
+from stormpilot.zookeeper.probe import answer, connection
 
 TIMEOUT_S = 3.0
 
@@ -34,10 +34,7 @@ def _ask(host: str, port: str, tls: Tls | None) -> Server:
     address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     try:
         with connection(host, port, TIMEOUT_S, tls) as server:
-            server.sendall(b"srvr")
-            said = b""
-            while block := server.recv(4096):
-                said += block
+            said = answer(server, b"srvr", TIMEOUT_S)
     except (OSError, ValueError, UsageError) as e:
         return Server(address, error=str(e) or type(e).__name__)
     text = said.decode(errors="replace")

@@ -15,6 +15,7 @@ from stormpilot.errors import UnreachableError
 from stormpilot.local.home import Progress, StormHome, storm_home
 from stormpilot.local.ports import Reservation
 from stormpilot.local.processes import freeze
+from stormpilot.zookeeper.probe import answer
 
 _MAIN = "org.apache.storm.shade.org.apache.zookeeper.server.quorum.QuorumPeerMain"
 _SASL_PROVIDER = "org.apache.storm.shade.org.apache.zookeeper.server.auth.SASLAuthenticationProvider"
@@ -98,13 +99,9 @@ def answers(host: str, port: int, timeout_s: float = 10.0) -> bool:
     """Whether the server serves clients (a member of an ensemble without a majority does not)."""
     try:
         with socket.create_connection((host, port), timeout=timeout_s) as connection:
-            connection.sendall(b"srvr")
-            answer = b""
-            while chunk := connection.recv(4096):
-                answer += chunk
+            return b"\nMode: " in answer(connection, b"srvr", timeout_s)
     except OSError:
         return False
-    return b"\nMode: " in answer
 
 
 class LocalZooKeeper:

@@ -1,11 +1,15 @@
-"""A bare connection to one server of ZooKeeper, by TLS or not, and why there is none."""
+"""A bare connection to one server of ZooKeeper, by TLS or not, why there is none, and four-letter words."""
 
 from __future__ import annotations
 
 import socket
 import ssl
+import time
 
 from stormpilot.zookeeper.login import Tls, addresses, tls_context, why
+
+MOST_BYTES = 64 * 1024
+"""No answer to a four-letter word is so long."""
 
 
 def connection(host: str, port: str, timeout_s: float, tls: Tls | None) -> socket.socket:
@@ -18,6 +22,20 @@ def connection(host: str, port: str, timeout_s: float, tls: Tls | None) -> socke
     except BaseException:
         plain.close()
         raise
+
+
+def answer(server: socket.socket, word: bytes, timeout_s: float) -> bytes:
+    """Answer of a server to a four-letter word; `OSError` where that has no end in time."""
+    deadline = time.monotonic() + timeout_s
+    server.sendall(word)
+    said = b""
+    while block := server.recv(4096):
+        said += block
+        left_s = deadline - time.monotonic()
+        if left_s <= 0 or len(said) > MOST_BYTES:
+            raise TimeoutError("what it answers has no end: is it a ZooKeeper?")
+        server.settimeout(left_s)
+    return said
 
 
 def tls_problem(hosts: str, timeout_s: float, tls: Tls) -> str:

@@ -1,7 +1,11 @@
-"""Where the doctor looks for Nimbus, and when for what."""
+"""Where the doctor looks for ZooKeeper's servers and Nimbus, and when for what."""
 
 from __future__ import annotations
 
+import contextlib
+import socket
+import threading
+import time
 from typing import Any
 
 import msgspec
@@ -10,7 +14,7 @@ from kazoo.hosts import collect_hosts
 
 from doubles import snapshots
 from doubles.memory_zookeeper import MemoryZooKeeper
-from stormpilot.doctor import evidence
+from stormpilot.doctor import ensemble, evidence
 from stormpilot.doctor.evidence import Access, Evidence, NimbusSaid, _addresses, _ask_nimbus, _ask_others, _look
 from stormpilot.doctor.surroundings import clocks
 from stormpilot.errors import UsageError
@@ -32,6 +36,28 @@ from stormpilot.zookeeper.paths import Paths
 def test_servers_of_a_connection_string_are_those_of_the_client(hosts: str, servers: list[tuple[str, str]]) -> None:
     assert addresses(hosts) == servers
     assert [(host, str(port)) for host, port in collect_hosts(hosts)[0]] == servers
+
+
+@pytest.mark.parametrize(("block", "pause_s"), [(b"x" * 65536, 0.0), (b"x", 0.01)])
+def test_a_server_whose_answer_has_no_end_is_not_waited_for(
+    block: bytes, pause_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of another service, say, whose port stands in `zookeeper.hosts`."""
+    monkeypatch.setattr(ensemble, "TIMEOUT_S", 0.5)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def talk() -> None:
+            client, _ = listener.accept()
+            with client, contextlib.suppress(OSError):
+                while True:
+                    client.sendall(block)
+                    time.sleep(pause_s)
+
+        talking = threading.Thread(target=talk, daemon=True)
+        talking.start()
+        (server,) = ensemble.ask(f"127.0.0.1:{listener.getsockname()[1]}")
+        talking.join()
+    assert server.error != ""
 
 
 def test_nimbus_is_asked_at_the_port_that_storm_registered() -> None:
