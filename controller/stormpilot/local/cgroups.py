@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -16,6 +17,7 @@ PERIOD_US = 100_000
 WEIGHT = 10
 """Processes of the machine that a group counts as where CPU is short: as one, a node would not get what it has."""
 REMOVED_WITHIN_S = 10.0
+_SELF = Path("/proc/self")
 
 
 class CpuControl(msgspec.Struct, frozen=True):
@@ -45,15 +47,21 @@ def cpu_control(mounts: str, own: str, controllers: dict[str, str]) -> CpuContro
     controllers
         `cgroup.controllers` of the mounts of version 2, by mount point.
     """
+    top = _mounted(mounts, controllers)
+    if top is None or top.version == 2:
+        return top
+    paths = [p for _, names, p in (line.split(":", 2) for line in own.splitlines()) if "cpu" in names.split(",")]
+    return CpuControl(1, top.folder / (paths[0].lstrip("/") if paths else ""))
+
+
+def _mounted(mounts: str, controllers: dict[str, str]) -> CpuControl | None:
+    """Where the CPU controller is mounted: of all groups, whoever made them."""
     found = [
         (parts[1], parts[2], parts[3].split(",")) for line in mounts.splitlines() if len(parts := line.split()) > 3
     ]
     for point, kind, options in found:
         if kind == "cgroup" and "cpu" in options:
-            paths = [
-                p for _, names, p in (line.split(":", 2) for line in own.splitlines()) if "cpu" in names.split(",")
-            ]
-            return CpuControl(1, Path(point) / (paths[0].lstrip("/") if paths else ""))
+            return CpuControl(1, Path(point))
     for point, kind, _ in found:
         if kind == "cgroup2" and "cpu" in controllers.get(point, "").split():
             return CpuControl(2, Path(point))
@@ -62,14 +70,32 @@ def cpu_control(mounts: str, own: str, controllers: dict[str, str]) -> CpuContro
 
 def of_this_machine() -> CpuControl:
     """The CPU controller of this machine; `UnreachableError` where it has none."""
-    mounts = Path("/proc/self/mounts").read_text()
-    points = [line.split()[1] for line in mounts.splitlines() if " cgroup2 " in line]
-    files = {p: Path(p) / "cgroup.controllers" for p in points}
-    controllers = {p: file.read_text() for p, file in files.items() if file.is_file()}
-    found = cpu_control(mounts, Path("/proc/self/cgroup").read_text(), controllers)
+    found = cpu_control(*_of_the_kernel())
     if found is None:
         raise UnreachableError("isolated nodes need a CPU controller (cgroup v1 or v2), and this machine mounts none")
     return found
+
+
+def named(beginning: str) -> list[Path]:
+    """Groups of this machine whose names begin so, sorted.
+
+    With version 1 they are below the group of who made them: another service than that which looks for them, perhaps.
+    """
+    mounts, _, controllers = _of_the_kernel()
+    top = _mounted(mounts, controllers)
+    if top is None:
+        return []
+    below = os.walk(top.folder)
+    return sorted(Path(at) / name for at, names, _ in below for name in names if name.startswith(beginning))
+
+
+def _of_the_kernel() -> tuple[str, str, dict[str, str]]:
+    """Arguments of `cpu_control` on this machine."""
+    mounts = (_SELF / "mounts").read_text()
+    points = [line.split()[1] for line in mounts.splitlines() if " cgroup2 " in line]
+    files = {p: Path(p) / "cgroup.controllers" for p in points}
+    controllers = {p: file.read_text() for p, file in files.items() if file.is_file()}
+    return mounts, (_SELF / "cgroup").read_text(), controllers
 
 
 def create(control: CpuControl, name: str, cores: float) -> Path:

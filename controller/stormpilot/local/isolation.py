@@ -196,13 +196,13 @@ def remove(token: str) -> None:
         _run(["ip", "netns", "delete", namespace])
     for link in _names(["ip", "-brief", "link"], f"sph{token}"):  # it goes with the namespace, a little later
         subprocess.run(["ip", "link", "delete", link], check=False, capture_output=True)
-    cgroups.remove(sorted(cgroups.of_this_machine().folder.glob(f"stormpilot-{token}-*")))
+    cgroups.remove(cgroups.named(f"stormpilot-{token}-"))
 
 
 def left(token: str) -> list[str]:
     """Names of what carries this token on this machine."""
     found = _names(["ip", "netns", "list"], f"sp-{token}-") + _names(["ip", "-brief", "link"], f"sph{token}")
-    return found + [p.name for p in cgroups.of_this_machine().folder.glob(f"stormpilot-{token}-*")]
+    return found + [p.name for p in cgroups.named(f"stormpilot-{token}-")]
 
 
 def addresses_in_use() -> list[str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from stormpilot.errors import RefusedError, UnreachableError, UsageError
-from stormpilot.local import isolation
+from stormpilot.local import cgroups, isolation
 from stormpilot.local.cgroups import CpuControl, cpu_control
 from stormpilot.local.isolation import Isolation, commands, designed, entered, free_network, token_of
 from stormpilot.local.spec import ClusterSpec, NodeSpec, parse_node
@@ -155,6 +155,24 @@ def test_controller_is_found_where_it_is_mounted(
 ) -> None:
     points = {line.split()[1]: controllers for line in mounts.splitlines() if " cgroup2 " in line}
     assert cpu_control(mounts, own, points) == found
+
+
+@pytest.mark.parametrize("own", ["/", "/system.slice/other.service"])
+def test_groups_are_found_and_removed_from_another_service_than_that_which_made_them(
+    own: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    proc, mounted = tmp_path / "proc", tmp_path / "cpu"
+    proc.mkdir()
+    (proc / "mounts").write_text(f"cgroup {mounted} cgroup rw,cpu,cpuacct 0 0\n")
+    (proc / "cgroup").write_text(f"2:cpu,cpuacct:{own}\n")
+    made = mounted / "system.slice" / "ci.service" / "stormpilot-0123abcd-01"
+    for folder in (made, made.with_name("stormpilot-ffffffff-01"), mounted / "system.slice" / "other.service"):
+        folder.mkdir(parents=True)
+    monkeypatch.setattr(cgroups, "_SELF", proc)
+    monkeypatch.setattr(isolation, "_output", lambda command: "")
+    assert isolation.left("0123abcd") == [made.name]
+    isolation.remove("0123abcd")
+    assert [p.name for p in made.parent.iterdir()] == ["stormpilot-ffffffff-01"]
 
 
 def test_who_may_not_is_told_so_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
