@@ -18,11 +18,16 @@ from stormpilot.sizing.problem import Problem, read_problem
 
 @dataclass(frozen=True)
 class _Watched:
-    """A change that a topology needs, since when, and whether that was told."""
+    """A change that a topology needs while it has this size, since when, and whether that is for long enough.
+
+    `told`: a proposal was told and has not ended, this one or that of another size.
+    """
 
     change: Change
+    size: tuple[object, ...]
     since_ms: int
-    told: bool = False
+    stands: bool
+    told: bool
 
 
 @dataclass
@@ -67,21 +72,26 @@ class SizingAdvisor:
     def _followed(
         self, topology: Topology, advice: Advice | None, after_s: float, now_ms: int
     ) -> tuple[str, Event | None]:
-        """The sentence once the advice has stood long enough, and the event where that begins or ends."""
+        """The sentence once the advice has stood long enough, and the event where that begins or ends.
+
+        Another size begins anew: what came until it was carried out, and waited meanwhile, says nothing of it.
+        """
         before = self._watched.pop(topology.id, None)
         if advice is None:
             ends = before is not None and before.told
             text = "its size fits the rate of its sources"
             return "", Event(EventKind.SIZE_FITS, topology.id, topology.name, text, now_ms) if ends else None
-        since_ms = before.since_ms if before is not None and before.change == advice.change else now_ms
+        size = (*((c, now) for c, (now, _) in advice.threads.items()), advice.slots[0])
+        same = before if before is not None and (before.change, before.size) == (advice.change, size) else None
+        since_ms = now_ms if same is None else same.since_ms
         stands = now_ms - since_ms >= 1000 * after_s
-        known = before is not None and before.told and before.change == advice.change
-        self._watched[topology.id] = _Watched(advice.change, since_ms, stands)
+        told = stands or (before is not None and before.told)
+        self._watched[topology.id] = _Watched(advice.change, size, since_ms, stands, told)
         if not stands:
             return "", None
         reason = Reason.SCALE_UP if advice.change == "up" else Reason.SCALE_DOWN
         text = f"{reason}: {advice.text}"
-        if known:
+        if same is not None and same.stands:
             return text, None
         return text, Event(
             EventKind.SIZE_PROPOSED,

@@ -10,6 +10,7 @@ from doubles.world import World
 from stormpilot.config import parse
 from stormpilot.control import sizing_advisor
 from stormpilot.decide.events import EventKind
+from stormpilot.decide.reasons import Reason
 from stormpilot.errors import UsageError
 
 FILE = """\
@@ -84,6 +85,33 @@ def test_proposal_ends_with_the_rate_that_it_was_for(tmp_path: Path) -> None:
     w.traffic = {pair: tps * 2 / 3 for pair, tps in BUSY.items()}
     w.tell(100)
     assert size(w, t) == ""
+    assert kinds(w) == [EventKind.SIZE_PROPOSED, EventKind.SIZE_FITS]
+
+
+def test_size_that_was_carried_out_is_judged_by_what_came_after_it(tmp_path: Path) -> None:
+    """What waited meanwhile comes at once; whether that is the rate is known once it has been there long enough."""
+    w, t = world(tmp_path)
+    w.traffic = dict(BUSY)
+    w.tell(200)
+    w.place(t, {("a", 6700): (1, 4, 5, 6), ("b", 6700): (3,), ("b", 6701): (2,)})
+    w.tell(80)
+    assert w.decision(t).reason is not Reason.INSUFFICIENT_METRICS
+    assert size(w, t) == ""
+    w.tell(100)
+    assert size(w, t).startswith("SCALE_UP: its threads support 160/s of each source, 150/s come")
+    w.traffic = {pair: tps * 2 / 3 for pair, tps in BUSY.items()}
+    w.tell(100)
+    assert kinds(w) == [EventKind.SIZE_PROPOSED, EventKind.SIZE_PROPOSED, EventKind.SIZE_FITS]
+
+
+def test_proposal_ends_also_where_the_size_was_carried_out_meanwhile(tmp_path: Path) -> None:
+    w, t = world(tmp_path)
+    w.traffic = dict(BUSY)
+    w.tell(200)
+    w.place(t, {("a", 6700): (1, 4, 5, 6), ("b", 6700): (3,), ("b", 6701): (2,)})
+    w.tell(80)
+    w.traffic = {pair: tps * 2 / 3 for pair, tps in BUSY.items()}
+    w.tell(100)
     assert kinds(w) == [EventKind.SIZE_PROPOSED, EventKind.SIZE_FITS]
 
 
