@@ -6,7 +6,8 @@ comes about, is the end of the cluster. Later it takes one-line orders on a sock
 
 A Nimbus or a supervisor that ends by itself is started again, as what supervises Storm's daemons in production does:
 they are made to end where they meet what they did not expect, and a JVM that crashes ends by SIGABRT. One that SIGKILL
-ended stays down until it is started.
+ended stays down until it is started. A disk that is full, or a folder that is gone, ends nothing: what could not be
+written or started is tried again.
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ class Keeper:
         self._lifeline = lifeline
         self._selector = selectors.DefaultSelector()
         self._ending = False
+        self._unwritten = False
 
     def run(self) -> None:
         """Start everything, and return when the cluster is ended."""
@@ -68,7 +70,7 @@ class Keeper:
             for daemon in self._daemons.values():
                 self._start(daemon)
             while not self._ending:
-                for key, _ in self._selector.select(self._start_what_is_due()):
+                for key, _ in self._selector.select(self._do_what_is_due()):
                     if key.fileobj is waker:
                         waker.recv(4096)
                         self._reap()
@@ -88,14 +90,21 @@ class Keeper:
         listener.listen()
         return listener
 
-    def _start_what_is_due(self) -> float | None:
-        """Start again what ended by itself; seconds until the next of them may be started, None without one."""
+    def _do_what_is_due(self) -> float | None:
+        """Start again what ended by itself, write what could not be; seconds until more is due, None if nothing is."""
         now = time.time()
+        if self._unwritten:
+            self._note()
         for daemon in [d for d, due in self._due.items() if due <= now]:
             exit_code = self._status.daemons[daemon].exit_code
-            print(f"{daemon} ended with exit code {exit_code}: starting it again", flush=True)
-            self._start(self._daemons[daemon])
-        return min((due - now for due in self._due.values()), default=None)
+            _say(f"{daemon} ended with exit code {exit_code}: starting it again")
+            try:
+                self._start(self._daemons[daemon])
+            except OSError as e:
+                _say(f"{daemon} cannot be started: {e}")
+                self._due[daemon] = now + RESTART_S
+        waits = [due - now for due in self._due.values()] + [RESTART_S] * self._unwritten
+        return min(waits, default=None)
 
     def _on_term(self, *_: object) -> None:
         self._ending = True
@@ -123,7 +132,10 @@ class Keeper:
             elif self._status.daemons[name].pid is not None:
                 answer = f"error {name} is running"
             else:
-                answer = f"ok {self._start(self._daemons[name])}"
+                try:
+                    answer = f"ok {self._start(self._daemons[name])}"
+                except OSError as e:
+                    answer = f"error {name} cannot be started: {e}"
             connection.sendall(answer.encode() + b"\n")
 
     def _start(self, daemon: Daemon) -> int:
@@ -142,7 +154,7 @@ class Keeper:
         self._running[process.pid] = daemon.id
         self._due.pop(daemon.id, None)
         self._status.daemons[daemon.id] = DaemonProcess(pid=process.pid, started_at=time.time())
-        self._write()
+        self._note()
         return process.pid
 
     def _reap(self) -> None:
@@ -162,7 +174,7 @@ class Keeper:
                     self._due[daemon] = entry.started_at + RESTART_S
                 changed = True
         if changed:
-            self._write()
+            self._note()
 
     def _is_restarted(self, daemon: str, exit_code: int) -> bool:
         by_itself = exit_code not in (0, -signal.SIGKILL)
@@ -184,6 +196,18 @@ class Keeper:
             self._write()
             self._layout.keeper_socket.unlink()
 
+    def _note(self) -> None:
+        """Write what runs, later where that fails; a cluster that has not started yet ends by that."""
+        before, self._unwritten = self._unwritten, False
+        try:
+            self._write()
+        except OSError as e:
+            if self._status.state != "up":
+                raise
+            self._unwritten = True
+            if not before:
+                _say(f"{self._layout.processes_file} cannot be written: {e}")
+
     def _write(self) -> None:
         state.write(self._layout.processes_file, self._status)
 
@@ -196,6 +220,11 @@ def short_path(path: Path) -> Iterator[str]:
         yield f"/proc/self/fd/{folder}/{path.name}"
     finally:
         os.close(folder)
+
+
+def _say(text: str) -> None:
+    with contextlib.suppress(OSError):  # our log is on the same disk
+        print(text, flush=True)
 
 
 def _end_with_parent() -> None:

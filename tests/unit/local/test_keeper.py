@@ -39,10 +39,11 @@ class Kept:
         state.write(self.layout.description_file, description)
         self.cluster = LocalCluster(self.layout, description)
         self.lifeline, theirs = socket.socketpair()
-        with theirs:
+        with theirs, (self.layout.logs / "keeper.log").open("wb") as log:
             self.keeper = subprocess.Popen(
                 [sys.executable, "-m", "stormpilot.local.keeper", str(directory), str(theirs.fileno())],
                 env=os.environ | {processes.MARKER: self.id},
+                stdout=log,
                 pass_fds=[theirs.fileno()],
             )
 
@@ -167,6 +168,23 @@ def test_starts_a_daemon_again_that_crashed(kept: Kept) -> None:
     assert supervisor is not None
     os.kill(supervisor, signal.SIGABRT)
     wait_until(lambda: kept.cluster.pid("parent") not in (None, supervisor))
+
+
+def test_a_disk_that_takes_nothing_ends_no_cluster(kept: Kept) -> None:
+    """A folder stands where a file is to be written, and that of the logs is gone; both for a while."""
+    kept.wait_started()
+    kept.keep()
+    kept.layout.processes_file.unlink()
+    kept.layout.processes_file.mkdir()
+    away = kept.layout.logs.rename(kept.layout.logs.with_name("away"))
+    for daemon in [p for p in kept.others() if p.parent == kept.keeper.pid]:
+        os.kill(daemon.pid, signal.SIGABRT)
+    wait_until(lambda: "parent cannot be started" in (away / "keeper.log").read_text())
+    away.rename(kept.layout.logs)
+    kept.layout.processes_file.rmdir()
+    wait_until(lambda: kept.cluster.pid("parent") is not None)
+    assert kept.cluster.daemon_processes()["plain"].exit_code == -signal.SIGABRT
+    assert kept.keeper.poll() is None
 
 
 def test_refuses_to_start_or_stop_twice(kept: Kept) -> None:
