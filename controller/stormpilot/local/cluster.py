@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import signal
@@ -9,8 +10,8 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
-from contextlib import closing, suppress
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from stormpilot.errors import RefusedError, StormpilotError, UnreachableError, UsageError
@@ -25,6 +26,8 @@ from stormpilot.local.state import Daemon, DaemonProcess, Description, Layout, R
 from stormpilot.local.workers import Worker, workers_among
 from stormpilot.logins.jaas import NIMBUS_SECTION, digest_login
 from stormpilot.nimbus import Address, Nimbus
+
+_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM)
 
 
 class LocalCluster:
@@ -47,12 +50,12 @@ class LocalCluster:
         UsageError
             The scheduler's jar is missing.
         UnreachableError
-            Java or Maven is missing, a daemon ended, or the cluster was not ready within `timeout_s`.
+            Java or Maven is missing, a disk is full, a daemon ended, or the cluster was not ready within `timeout_s`.
         """
         layout = Layout.of(spec.name)
         if not Path("/proc/self/environ").exists():
             raise UnreachableError("a local cluster needs Linux: its processes are found and ended by way of /proc")
-        with one_start_at_a_time(layout), closing(Reservation()) as ports:
+        with _told_in_a_sentence(), one_start_at_a_time(layout), closing(Reservation()) as ports:
             old = state.read_remains(layout)
             if old is not None and processes.of_cluster(old.id):
                 raise RefusedError(
@@ -358,3 +361,14 @@ class LocalCluster:
                 if lines:
                     return f"{(errors or lines)[-1]} (all of it: {file})"
         return f"it wrote nothing to {wanted.log}"
+
+
+@contextmanager
+def _told_in_a_sentence() -> Iterator[None]:
+    """Errors of the system (a full disk, a folder of somebody else, no more processes) as `UnreachableError`."""
+    try:
+        yield
+    except OSError as e:
+        what = f"{e.filename}: {e.strerror}" if e.filename else str(e)
+        hint = "STORMPILOT_STATE and STORMPILOT_HOME name places on another disk"
+        raise UnreachableError(f"{what} ({hint})" if e.errno in _DISK else what) from e

@@ -55,7 +55,7 @@ def storm_home(progress: Progress, version: str = STORM_VERSION, java_home: Path
     Raises
     ------
     UnreachableError
-        Java or Maven is missing, or Maven could not fetch the artifacts.
+        Java or Maven is missing, Maven could not fetch the artifacts, or the cache cannot be written.
     """
     least = MIN_JAVA_OF_OLDER if OLDER_STORM.fullmatch(version) else MIN_JAVA
     java, java_version = _java(least, java_home)
@@ -63,19 +63,34 @@ def storm_home(progress: Progress, version: str = STORM_VERSION, java_home: Path
     home = cache_root() / f"storm-{version}-{_digest(recipe)}"
     classes = archives.archives_folder(home, java_version)
     if not classes.is_dir():
-        home.parent.mkdir(parents=True, exist_ok=True)
-        with _locked(home.with_name(f"{home.name}.lock"), progress):
-            # Another start may have made either while this one waited.
+        try:
+            home.parent.mkdir(parents=True, exist_ok=True)
+            with _locked(home.with_name(f"{home.name}.lock"), progress):
+                # Another start may have made either while this one waited.
+                if not home.is_dir():
+                    _assemble(recipe, home, Path(java if java_home is None else _java(MIN_JAVA)[0]), version, progress)
+                if not classes.is_dir():
+                    archives.make_archives(home, java, classes, progress)
+        except OSError as e:
             if not home.is_dir():
-                _assemble(recipe, home, Path(java if java_home is None else _java(MIN_JAVA)[0]), version, progress)
-            if not classes.is_dir():
-                archives.make_archives(home, java, classes, progress)
+                cannot = f"cannot assemble Storm {version} in {home.parent} ({e.strerror or e})"
+                raise UnreachableError(f"{cannot}; STORMPILOT_HOME names another place") from e
+            progress("doing without archives of Storm's classes, which cannot be written")
     return StormHome(home, java, version, archives.option(classes, "lib"), archives.option(classes, "lib-worker"))
 
 
 def cache_root() -> Path:
     """Folder of assembled homes: `$STORMPILOT_HOME`, else `~/.cache/stormpilot`."""
-    return Path(os.environ.get("STORMPILOT_HOME") or Path.home() / ".cache" / "stormpilot")
+    return own_folder("STORMPILOT_HOME", ".cache/stormpilot")
+
+
+def own_folder(variable: str, below_home: str) -> Path:
+    """The folder that an environment variable names, else one in the user's home; `UsageError` without either."""
+    named = os.environ.get(variable)
+    try:
+        return Path(named).absolute() if named else Path.home() / below_home
+    except RuntimeError:  # a container that runs as a user without an entry and without HOME
+        raise UsageError(f"this user has no home folder: set {variable} to a folder that it may write to") from None
 
 
 def _java(least: int, home: Path | str | None = None) -> tuple[str, str]:
@@ -86,7 +101,10 @@ def _java(least: int, home: Path | str | None = None) -> tuple[str, str]:
     if found is None:
         where = f"JAVA_HOME is {home}, which has no bin/java" if home else "no java on the PATH"
         raise UnreachableError(f"Storm needs Java {least}: {where}; {_INSTALL_JDK}")
-    version = subprocess.run([found, "-version"], check=False, capture_output=True, text=True).stderr
+    try:
+        version = subprocess.run([found, "-version"], check=False, capture_output=True, text=True).stderr
+    except OSError as e:  # a file that is cut off, or for another processor
+        raise UnreachableError(f"Storm needs Java {least}: {found} does not run: {e.strerror}; {_INSTALL_JDK}") from e
     match = re.search(r'version "(?:1\.)?(\d+)', version)
     if match is None or int(match.group(1)) < least:
         said = match.group(1) if match else version.strip() or "nothing"

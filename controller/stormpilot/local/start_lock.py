@@ -17,9 +17,10 @@ def one_start_at_a_time(layout: Layout) -> Iterator[Path]:
     lock = layout.directory.parent / f".{layout.directory.name}.lock"
     try:
         layout.directory.parent.mkdir(parents=True, exist_ok=True)
+        file = lock.open("w")
     except OSError as e:
         raise UsageError(f"cannot make {e.filename} ({e.strerror}); STORMPILOT_STATE names another place") from None
-    with lock.open("w") as file:
+    with file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -16,6 +16,7 @@ from typing import Any, Literal, TypeVar
 import msgspec
 
 from stormpilot.errors import UsageError
+from stormpilot.local.home import own_folder
 from stormpilot.local.isolation import Isolation
 from stormpilot.local.spec import ClusterSpec, check_name
 
@@ -24,8 +25,7 @@ T = TypeVar("T")
 
 def state_root() -> Path:
     """Parent of the clusters' folders: below `$STORMPILOT_STATE`, else `~/.local/state/stormpilot`."""
-    root = os.environ.get("STORMPILOT_STATE") or Path.home() / ".local" / "state" / "stormpilot"
-    return Path(root).absolute() / "clusters"
+    return own_folder("STORMPILOT_STATE", ".local/state/stormpilot") / "clusters"
 
 
 @dataclass(frozen=True)

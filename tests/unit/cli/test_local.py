@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from typer.testing import CliRunner
@@ -161,6 +163,35 @@ def test_a_cluster_of_another_version_that_runs_is_not_replaced(state: Path) -> 
 def test_a_folder_that_may_be_of_a_running_cluster_is_not_replaced(state: Path, text: str) -> None:
     file = described(state, "default", text)
     assert f"rm -r {file.parent}" in str(refusal("up", "--scheduler-jar", "no-such.jar"))
+
+
+def test_a_disk_that_is_full_is_told_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> NoReturn:
+        raise OSError(errno.ENOSPC, "No space left on device", "/state/default/conf/nimbus.yaml")
+
+    monkeypatch.setattr("stormpilot.local.cluster.storm_home", lambda *_: None)
+    monkeypatch.setattr("stormpilot.local.build.build", full)
+    error = refusal("up", "--scheduler", "default")
+    assert error.exit_code == 3
+    assert "/state/default/conf/nimbus.yaml: No space left on device (STORMPILOT_STATE and" in str(error)
+
+
+def test_a_user_without_a_home_is_told_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none() -> NoReturn:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("STORMPILOT_STATE")
+    monkeypatch.setattr(Path, "home", none)
+    error = refusal("status")
+    assert error.exit_code == 2
+    assert "set STORMPILOT_STATE to a folder" in str(error)
+
+
+def test_a_lock_that_cannot_be_written_is_a_usage_error(state: Path) -> None:
+    (state / "clusters" / ".default.lock").mkdir(parents=True)
+    error = refusal("up", "--scheduler", "default")
+    assert error.exit_code == 2
+    assert "STORMPILOT_STATE" in str(error)
 
 
 def test_down_all_with_nothing_up_is_fine() -> None:

@@ -68,6 +68,12 @@ def test_java_home_without_java_is_named(tools: Tools, monkeypatch: pytest.Monke
         storm_home(print)
 
 
+def test_java_that_does_not_run_is_named(tools: Tools) -> None:
+    tools.add("java", "\x7fELF, and the rest is missing")
+    with pytest.raises(UnreachableError, match=r"^Storm needs Java 17: .*/java does not run: Exec format error; "):
+        storm_home(print)
+
+
 @pytest.mark.parametrize(("version", "major"), [("11.0.2", "11"), ("1.8.0_292", "8")])
 def test_old_java_is_refused(tools: Tools, version: str, major: str) -> None:
     tools.add_java(version)
@@ -148,6 +154,37 @@ def test_archives_that_cannot_be_made_are_done_without(tools: Tools) -> None:
     said.clear()
     assert storm_home(said.append) == home
     assert said == [], "and not tried again at every start"
+
+
+def test_cache_that_cannot_be_written_is_named(tools: Tools, tmp_path: Path) -> None:
+    tools.add_java("17.0.1")
+    tools.add("mvn", MAVEN)
+    (tmp_path / "cache").write_text("a file")
+    with pytest.raises(UnreachableError, match=r"cannot assemble Storm .* in .*cache \(File exists\); STORMPILOT_HOME"):
+        storm_home(print)
+
+
+def test_home_that_cannot_be_written_does_without_archives_of_another_java(tools: Tools) -> None:
+    """A cache that an administrator filled, say."""
+    tools.add("mvn", MAVEN)
+    tools.add_java("17.0.1")
+    first = storm_home(print).directory
+    tools.add_java("17.0.2")
+    lock = first.with_name(f"{first.name}.lock")
+    lock.unlink()
+    lock.mkdir()
+    home = storm_home(print)
+    assert (home.directory, home.share_daemons) == (first, "")
+
+
+def test_cache_is_named_as_it_is_for_daemons_that_run_elsewhere(
+    tools: Tools, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tools.add_java("17.0.1")
+    tools.add("mvn", MAVEN)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("STORMPILOT_HOME", "cache")
+    assert storm_home(print).directory.parent == tmp_path / "cache"
 
 
 def test_new_java_gets_archives_of_its_own(tools: Tools) -> None:
