@@ -12,7 +12,7 @@ from kazoo.exceptions import KazooException, NoAuthError, NoNodeError
 from stormpilot import clock
 from stormpilot.doctor import ensemble
 from stormpilot.doctor.registered import registered_address
-from stormpilot.errors import RefusedError, StormpilotError, UsageError
+from stormpilot.errors import RefusedError, StormpilotError, UnreachableError, UsageError
 from stormpilot.logins.jaas import SaslLogin
 from stormpilot.messages.core import ClusterSnapshot
 from stormpilot.messages.failures import failures_named
@@ -133,7 +133,9 @@ def gather(
     try:
         return _look(start, zookeeper, paths, nimbus, nimbus_login)
     except StormpilotError as e:
-        access = [_access(zookeeper, p, needs) for p, needs in _owned(paths).items()]
+        # One that went away meanwhile would let us wait for each of them.
+        asked = {} if isinstance(e, UnreachableError) else _owned(paths)
+        access = [_access(zookeeper, p, needs) for p, needs in asked.items()]
         return msgspec.structs.replace(
             start, error=str(e), access=access, nimbus=_ask_nimbus(_addresses(nimbus, [], None, nimbus_login))
         )

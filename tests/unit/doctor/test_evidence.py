@@ -6,7 +6,7 @@ import contextlib
 import socket
 import threading
 import time
-from typing import Any
+from typing import Any, NoReturn
 
 import msgspec
 import pytest
@@ -17,10 +17,10 @@ from doubles.memory_zookeeper import MemoryZooKeeper
 from stormpilot.doctor import ensemble, evidence
 from stormpilot.doctor.evidence import Access, Evidence, NimbusSaid, _addresses, _ask_nimbus, _ask_others, _look
 from stormpilot.doctor.surroundings import clocks
-from stormpilot.errors import UsageError
+from stormpilot.errors import UnreachableError, UsageError
 from stormpilot.messages.core import encode
 from stormpilot.nimbus import Address
-from stormpilot.zookeeper.login import addresses
+from stormpilot.zookeeper.login import Login, addresses
 from stormpilot.zookeeper.paths import Paths
 
 
@@ -58,6 +58,26 @@ def test_a_server_whose_answer_has_no_end_is_not_waited_for(
         (server,) = ensemble.ask(f"127.0.0.1:{listener.getsockname()[1]}")
         talking.join()
     assert server.error != ""
+
+
+def test_access_lists_of_a_zookeeper_that_went_away_are_not_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each would be waited for, and told as one that is not ours."""
+
+    class Away(MemoryZooKeeper):
+        client, call_timeout_s = None, 5.0
+
+        def read(self, *rest: object, **more: object) -> NoReturn:  # type: ignore[override]
+            raise UnreachableError("ZooKeeper at z:1 is away (ConnectionLoss)")
+
+        children = read  # type: ignore[assignment]
+
+        def stop(self) -> None:
+            """Nothing is open."""
+
+    monkeypatch.setattr(ensemble, "ask", lambda *_: [])
+    monkeypatch.setattr(evidence, "connect", lambda *_, **__: Away(lambda: 0))
+    found = evidence.gather("z:1", Paths(), Login(), None)
+    assert (found.error, found.access) == ("ZooKeeper at z:1 is away (ConnectionLoss)", [])
 
 
 def test_nimbus_is_asked_at_the_port_that_storm_registered() -> None:
