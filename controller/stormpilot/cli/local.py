@@ -214,7 +214,10 @@ def logs(
     from stormpilot.local.cluster import LocalCluster
 
     cluster = LocalCluster.load(name)
-    for file in _log_files(cluster, daemon):
+    files = _log_files(cluster, daemon)
+    if not files:
+        note(f"no logs of {daemon or 'daemons'} are in {cluster.layout.logs}")
+    for file in files:
         text = file.read_text(errors="replace").splitlines()
         if text:
             console.print(f"==> {file}", style="bold", highlight=False, soft_wrap=True)
@@ -225,12 +228,14 @@ def _log_files(cluster: LocalCluster, daemon: str | None) -> list[Path]:
     if daemon == "worker":
         folders = cluster.worker_logs()
     elif daemon == "keeper":
-        return [cluster.layout.logs / "keeper.log"]
+        file = cluster.layout.logs / "keeper.log"
+        return [file] if file.is_file() else []
     elif daemon is not None:
         folders = [cluster.daemon(daemon).log.parent]
     else:
         folders = [d.log.parent for d in cluster.description.daemons]
-    return [f for folder in folders for f in sorted(folder.iterdir()) if f.suffix in (".log", ".out", ".err")]
+    there = (f for folder in folders if folder.is_dir() for f in sorted(folder.iterdir()))
+    return [f for f in there if f.suffix in (".log", ".out", ".err")]
 
 
 def _show(found: ClusterStatus) -> None:

@@ -17,6 +17,8 @@ from typer.testing import CliRunner
 from stormpilot.cli import app
 from stormpilot.errors import StormpilotError, UsageError
 from stormpilot.local.processes import MARKER
+from stormpilot.local.spec import ClusterSpec
+from stormpilot.local.state import Daemon, Description, Layout, write
 
 OF_ANOTHER_VERSION = '{"schema": 0, "id": "of-another-version"}'
 
@@ -163,6 +165,19 @@ def test_a_cluster_of_another_version_that_runs_is_not_replaced(state: Path) -> 
 def test_a_folder_that_may_be_of_a_running_cluster_is_not_replaced(state: Path, text: str) -> None:
     file = described(state, "default", text)
     assert f"rm -r {file.parent}" in str(refusal("up", "--scheduler-jar", "no-such.jar"))
+
+
+@pytest.mark.parametrize("daemon", ["keeper", "nimbus"])
+def test_logs_that_somebody_removed_are_told(state: Path, daemon: str) -> None:
+    layout = Layout.of("default")
+    log = layout.logs / "nimbus" / "nimbus.log"
+    nimbus = Daemon("nimbus", "nimbus", "127.0.0.1", 1, [], {}, log, log)
+    layout.directory.mkdir(parents=True)
+    description = Description(1, "default", "id", 0.0, "2.8.3", state, ClusterSpec(), [nimbus], [])
+    write(layout.description_file, description)
+    done = CliRunner().invoke(app, ["local", "logs", "--daemon", daemon])
+    assert done.exit_code == 0
+    assert f"no logs of {daemon} are in" in done.stderr
 
 
 def test_a_disk_that_is_full_is_told_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
