@@ -20,6 +20,7 @@ from stormpilot.planner.placement.problem import (
     LeftS,
     Limits,
     Objective,
+    fewest_workers,
 )
 from stormpilot.planner.search.annealing import (
     Annealer,
@@ -138,6 +139,7 @@ class _Completion:
         self.layout = layout.copy()
         self.limits = limits
         c = frame.compiled
+        self.needed = fewest_workers(c, limits.max_executors)
         placed = self.layout.worker != NOWHERE
         self.size: Ints = np.bincount(self.layout.worker[placed], minlength=frame.workers).astype(np.int64)
         self.layout.node[self.size == 0] = NOWHERE
@@ -220,22 +222,32 @@ class _Completion:
         return int(order[0])
 
     def _reserve(self, t: int) -> None:
-        """A topology without any worker gets a slot, one that another topology can do without if all are taken."""
+        """A topology gets the workers that it needs, with slots that others can do without if all are taken."""
+        f, c = self.frame, self.frame.compiled
+        lo, hi = int(c.first_executor[t]), int(c.first_executor[t + 1])
+        own = np.arange(f.first_worker[t], f.first_worker[t + 1])
+        own = own[~f.fixed[own]]
+        while (self.size[own] > 0).sum() < self.needed[t]:
+            if not (self.free > 0).any() and not self._give_up_a_worker():
+                return
+            waiting = np.flatnonzero(self.layout.worker[lo:hi] == NOWHERE)
+            if not self._open(t, lo + int(waiting[0])):
+                return
+
+    def _give_up_a_worker(self) -> bool:
+        """The smallest worker of a topology that has more than it needs loses its slot, if there is one."""
         f = self.frame
-        own = slice(int(f.first_worker[t]), int(f.first_worker[t + 1]))
-        if own.start == own.stop or self.size[own].any() or (self.free > 0).any():
-            if own.start != own.stop and not self.size[own].any():
-                self._open(t, int(np.flatnonzero(f.compiled.topology == t)[0]))
-            return
-        in_use = np.bincount(f.topology[self.size > 0], minlength=f.compiled.topologies)
-        spare = np.flatnonzero((self.size > 0) & ~f.fixed & (in_use[f.topology] > 1))
-        if len(spare):
-            w = int(spare[np.argmin(self.size[spare])])
-            members = np.flatnonzero(self.layout.worker == w)
-            self._unseat(w)
-            self.layout.worker[members] = NOWHERE
-            self.size[w] = 0
-            self._open(t, int(np.flatnonzero(f.compiled.topology == t)[0]))
+        in_use = (self.size > 0) & ~f.fixed
+        more = np.bincount(f.topology[in_use], minlength=len(self.needed)) > self.needed
+        spare = np.flatnonzero(in_use & more[f.topology])
+        if not len(spare):
+            return False
+        w = int(spare[np.argmin(self.size[spare])])
+        members = self.layout.worker == w
+        self._unseat(w)
+        self.layout.worker[members] = NOWHERE
+        self.size[w] = 0
+        return True
 
     def _open(self, t: int, e: int) -> bool:
         """Put executor e of topology t in an empty worker of its own."""

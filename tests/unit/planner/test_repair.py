@@ -53,6 +53,28 @@ def test_every_topology_gets_a_slot_when_the_first_would_take_all():
     assert {tp.id: len(tp.workers) for tp in plan.topologies} == {"big": 7, "late": 1}
 
 
+@pytest.mark.parametrize("planner", ["default", "dsm", "rsm"])
+@pytest.mark.parametrize("names", [("big", "late"), ("late", "big")])
+def test_every_topology_gets_the_slots_that_its_executors_need_by_its_rule(planner, names):
+    """One topology would take all four slots, and two executors in a worker need two of them."""
+    made = {
+        "big": topology("big", {"a": 8}, workers=8),
+        "late": msgspec.structs.replace(topology("late", {"a": 4}, workers=4), worker_executors=2),
+    }
+    model = Model(supervisors=[supervisor("n1", 2), supervisor("n2", 2)], topologies=[made[n] for n in names])
+    plan = compute(model, planner)
+    assert isinstance(plan, Plan), plan
+    assert violations(model, plan) == []
+
+
+def test_more_workers_than_slots_by_the_rules_of_topologies_is_proved():
+    made = [msgspec.structs.replace(topology(n, {"a": 3}, workers=3), worker_executors=1) for n in ("one", "two")]
+    answer = compute(Model(supervisors=[supervisor("n1", 2), supervisor("n2", 3)], topologies=made), "default")
+    assert isinstance(answer, Infeasible)
+    assert (answer.constraint, answer.proved) == ("slots", True)
+    assert answer.text == "6 workers are needed and the cluster has 5 slots"
+
+
 @pytest.mark.parametrize("exact", [False, True])
 def test_completed_layouts_have_a_slot_for_every_worker(exact):
     model = loaded(Loaded(executors=60, topologies=3), np.random.default_rng(5))

@@ -9,6 +9,7 @@ import numpy as np
 from stormpilot.model.compiled import Bools, Compiled, Floats, Ints
 from stormpilot.model.values import Infeasible
 from stormpilot.planner.placement.layout import Frame
+from stormpilot.planner.placement.problem import fewest_workers
 
 SLACK = 1 + 1e-9
 
@@ -28,7 +29,8 @@ def proof(compiled: Compiled, constraint: str, text: str, executors: Ints) -> In
 def _reasons(frame: Frame, exact_workers: bool) -> Iterator[Infeasible]:
     c = frame.compiled
     everyone = np.arange(c.executors)
-    needed = int(c.workers.sum()) if exact_workers else int((c.workers > 0).sum())
+    fewest = int(fewest_workers(c, c.sharing.most_executors).sum()) + int(frame.fixed.sum())
+    needed = int(c.workers.sum()) if exact_workers else fewest
     if needed > c.slots:
         yield proof(c, "slots", f"{needed} workers are needed and the cluster has {c.slots} slots", everyone)
     for t, topology in enumerate(c.model.topologies):

@@ -39,3 +39,9 @@ def no_limits(compiled: Compiled, *, exact_workers: bool = False) -> Limits:
     sizes = np.maximum(np.diff(compiled.first_executor), 1)
     most = np.minimum(sizes, compiled.sharing.most_executors)
     return Limits(most, np.full(compiled.topologies, exact_workers, dtype=np.bool_))
+
+
+def fewest_workers(compiled: Compiled, max_executors: Ints) -> Ints:
+    """T -> workers beside the fixed ones without which executors have no room, with at most so many in one (T)."""
+    free = np.bincount(compiled.topology[~compiled.fixed], minlength=compiled.topologies)
+    return -(-free // max_executors)
