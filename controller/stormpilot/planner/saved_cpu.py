@@ -72,8 +72,8 @@ def _tight(compiled: Compiled) -> bool:
 
 def _least_mhz(compiled: Compiled) -> Floats:
     """CPU of every executor if all of a topology shared one worker, wherever that is."""
-    first = compiled.current[compiled.first_executor[:-1]]
-    together = np.where(first == NOWHERE, 0, first)[compiled.topology]
+    first = compiled.current[compiled.first_executor[compiled.topology]]
+    together = np.where(first == NOWHERE, 0, first)
     return np.minimum(proved_mhz(compiled, together), compiled.cpu_mhz) if compiled.slots else compiled.cpu_mhz
 
 

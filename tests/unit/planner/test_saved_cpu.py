@@ -44,6 +44,12 @@ def test_no_more_is_relied_on_than_was_learned() -> None:
     assert isinstance(compute(drained(600 - RELIED_MHZ - 1), "best", seed=1), Infeasible)
 
 
+def test_topology_without_executors_saves_nothing() -> None:
+    model = drained(600 - RELIED_MHZ + 1)
+    both = msgspec.structs.replace(model, topologies=[*model.topologies, topology("empty", {})])
+    assert isinstance(compute(both, "best", seed=1), Plan)
+
+
 @pytest.mark.parametrize("law", [None, msgspec.structs.replace(LAW, error_ratio=None), CpuLaw(error_ratio=0.1)])
 def test_without_a_learned_law_measured_cpu_has_to_fit(law: CpuLaw | None) -> None:
     answer = compute(drained(599, law), "best", seed=1)
