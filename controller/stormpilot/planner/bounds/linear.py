@@ -144,7 +144,12 @@ def relaxation(c: Compiled, cost: Levels, left_s: LeftS) -> Relaxation:
     bound = 0.0
     needed: list[Triangle] = []
     for _ in range(ROUNDS):
-        if left_s() <= 0 or solver.Solve() != pywraplp.Solver.OPTIMAL:
+        seconds = left_s()
+        if seconds <= 0:
+            break
+        if math.isfinite(seconds):
+            solver.SetTimeLimit(math.ceil(1000 * seconds))
+        if solver.Solve() != pywraplp.Solver.OPTIMAL:
             break
         bound = solver.Objective().Value()
         needed = [t for t, constraint in cuts if abs(constraint.dual_value()) > 1e-9 * cost.total]

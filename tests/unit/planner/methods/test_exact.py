@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from ortools.linear_solver import pywraplp
 
 from builders import supervisor, topology, traffic, triangle_too_heavy, two_chains
 from random_models import models
@@ -149,6 +150,19 @@ def test_a_relaxation_that_is_cut_short_reads_only_what_was_solved(solves, capfd
     assert short.bound <= relaxation(compiled, cost, lambda: 1.0).bound + 1e-6
     assert bool(short.triangles) == (solves > 1)
     assert capfd.readouterr().err == ""
+
+
+def test_every_solve_of_the_relaxation_ends_with_the_time_that_is_left(monkeypatch):
+    limits_ms = []
+    limit, solve = pywraplp.Solver.SetTimeLimit, pywraplp.Solver.Solve
+    monkeypatch.setattr(pywraplp.Solver, "SetTimeLimit", lambda s, ms: (limits_ms.append(ms), limit(s, ms)))
+    monkeypatch.setattr(pywraplp.Solver, "Solve", lambda s: (limits_ms.append("solved"), solve(s))[1])
+    compiled = compile_model(triangle_too_heavy())
+    cost = levels_of(compiled, objective_of(compiled, "inter_node", first_only=True))
+    left_s = iter([60.0, 30.0, 0.0])
+    relaxation(compiled, cost, lambda: next(left_s, 0.0))
+    assert limits_ms[:2] == [60_000, "solved"]
+    assert limits_ms[2:4] in ([], [30_000, "solved"])
 
 
 def test_no_time_for_a_proof_still_gives_a_plan_and_a_true_bound():
