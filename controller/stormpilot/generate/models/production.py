@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from stormpilot.errors import UsageError
@@ -43,7 +44,7 @@ def with_traffic(model: Model, params: Production, rng: np.random.Generator) -> 
     edges: list[Edge] = []
     for topology in model.topologies:
         edges.extend(_traffic(topology, params, rng))
-    return Model(supervisors=model.supervisors, topologies=model.topologies, traffic=edges, exclusions=model.exclusions)
+    return msgspec.structs.replace(model, traffic=edges)
 
 
 def _traffic(topology: Topology, params: Production, rng: np.random.Generator) -> list[Edge]:
