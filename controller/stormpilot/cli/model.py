@@ -108,6 +108,8 @@ def generate(
         return
     if kind is None:
         raise UsageError("expected a kind: small, loaded, unlike, planted or production (--list says more)")
+    if hidden is not None and kind != "planted":
+        raise UsageError(f"--hidden: only planted has a hidden plan, not {kind}")
     check_outputs({"--output": output, "--hidden": hidden}, {"--from": structure})
     import numpy as np
 
@@ -130,9 +132,7 @@ def generate(
     model, plan = made(kind, asked, np.random.default_rng(seed))
     if place is not None:
         model = _placed(model, place, seed)
-    if hidden is not None:
-        if plan is None:
-            raise UsageError(f"--hidden: only planted has a hidden plan, not {kind}")
+    if hidden is not None and plan is not None:
         write(hidden, _with_metrics(model, plan), "plan")
     if output is None:
         print_document(model)

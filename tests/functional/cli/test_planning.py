@@ -92,7 +92,15 @@ def test_traffic_is_made_up_for_a_structure_of_yours(run: Run, files: Path) -> N
         (("loaded", "--executors", "12", "--topologies", "2", "--shape", "etl"), "too few for etl"),
         (("small", "--racks", "99"), "--racks is 99"),
         (("small", "--hidden", "x.json"), "only planted has a hidden plan"),
+        (("loaded", "--hidden", "x.json", "--executors", "3"), "only planted has a hidden plan"),
         (("production",), "--from"),
+        (
+            ("planted", "--nodes", "13", "--topologies", "7"),
+            "nodes is 13, expected at least 2 for each of 7 topologies",
+        ),
+        (("planted", "--load", "2"), "load is 2.0, expected a part of the CPU above 0, at most 1"),
+        (("unlike", "--memory-load", "1.2"), "memory_load is 1.2, expected a part of the memory above 0"),
+        (("unlike", "--nodes", "10", "--sites", "3"), "nodes is 10, expected at least 2, and 5 for each site"),
     ],
 )
 def test_what_cannot_be_generated_is_said(run: Run, arguments: tuple[str, ...], said: str) -> None:

@@ -115,13 +115,11 @@ def _made(kind: str, asked: Asked, rng: np.random.Generator) -> tuple[Model, Pla
         return unlike(params_unlike, rng), None
     if kind == "planted":
         executors = asked.executors or 1000
-        nodes = asked.nodes or max(2, executors // 40)
-        each = -(-nodes // (asked.topologies or max(1, nodes // 25)))
         params_planted = Planted(
             executors=executors,
-            nodes=nodes,
+            nodes=asked.nodes or max(2, executors // 40),
             load=0.95 if asked.load is None else asked.load,
-            nodes_per_topology=each + (nodes % each == 1 if each > 1 else 0),
+            topologies=asked.topologies,
         )
         return planted(params_planted, rng)
     if asked.structure is None:

@@ -126,7 +126,9 @@ def small(params: Small, rng: np.random.Generator) -> Model:
         model = Model(supervisors=supervisors, topologies=topologies, traffic=[e for _, es in made for e in es])
         if fits(model):
             return model
-    raise UsageError(f"no small instance that fits was found in {ATTEMPTS} attempts with {params}")
+    raise UsageError(
+        f"no small instance that fits was found in {ATTEMPTS} attempts: ask for less load, or for more executors"
+    )
 
 
 def fits(model: Model) -> bool:
@@ -162,10 +164,10 @@ def _worker_nodes(cpu: np.ndarray, slots: np.ndarray, workers: int) -> Ints:
     return free[np.argsort(-cpu[free], kind="stable")[:workers]]
 
 
-def check_load(load: float) -> None:
+def check_load(load: float, name: str = "load", of: str = "CPU") -> None:
     """`UsageError` for what is no load."""
     if not 0.0 < load < 0.95:
-        raise UsageError(f"load is {load}, expected a part of the CPU above 0 and below 0.95")
+        raise UsageError(f"{name} is {load}, expected a part of the {of} above 0 and below 0.95")
 
 
 def _sizes(executors: int, topologies: int, rng: np.random.Generator) -> list[int]:

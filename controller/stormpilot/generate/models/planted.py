@@ -38,7 +38,8 @@ class Planted:
     """Parameters of `planted`.
 
     `degree`: communicating partners of an executor in the mean; `noise`: part of the pairs that join groups; `load`:
-    how full the fullest node of the hidden placement is.
+    how full the fullest node of the hidden placement is; `topologies`: the nodes are shared out evenly among them
+    (None: one for 25 nodes).
     """
 
     executors: int = 1000
@@ -46,7 +47,7 @@ class Planted:
     degree: float = 20.0
     noise: float = 0.3
     load: float = 0.95
-    nodes_per_topology: int = 25
+    topologies: int | None = None
     slots: int = 4
     cores: float = 16.0
     nodes_per_rack: int = 20
@@ -54,10 +55,17 @@ class Planted:
     def __post_init__(self) -> None:
         if self.executors < 8 * self.nodes:
             raise UsageError(f"executors is {self.executors}, expected at least 8 for each of {self.nodes} nodes")
-        if self.nodes_per_topology < 2 or self.nodes % self.nodes_per_topology == 1:
-            raise UsageError("nodes_per_topology: expected at least 2, and no topology left with a single node")
-        if not 0.0 < self.noise < 0.6 or not 0.0 < self.load <= 1.0 or self.degree <= 0:
-            raise UsageError("expected noise in (0, 0.6), load in (0, 1] and degree above 0")
+        if self.topology_count < 1 or self.nodes < 2 * self.topology_count:
+            raise UsageError(f"nodes is {self.nodes}, expected at least 2 for each of {self.topology_count} topologies")
+        if not 0.0 < self.load <= 1.0:
+            raise UsageError(f"load is {self.load}, expected a part of the CPU above 0, at most 1")
+        if not 0.0 < self.noise < 0.6 or self.degree <= 0:
+            raise UsageError("expected noise in (0, 0.6) and degree above 0")
+
+    @property
+    def topology_count(self) -> int:
+        """Topologies."""
+        return self.topologies if self.topologies is not None else max(1, self.nodes // 25)
 
 
 def planted(params: Planted, rng: np.random.Generator) -> tuple[Model, Plan]:
@@ -80,8 +88,7 @@ def planted(params: Planted, rng: np.random.Generator) -> tuple[Model, Plan]:
     topologies: list[Topology] = []
     plans: list[TopologyPlan] = []
     edges: list[Edge] = []
-    for t, first in enumerate(range(0, params.nodes, params.nodes_per_topology)):
-        nodes = np.arange(first, min(first + params.nodes_per_topology, params.nodes))
+    for t, nodes in enumerate(np.array_split(np.arange(params.nodes), params.topology_count)):
         mine = np.flatnonzero(np.isin(node_of, nodes))
         topology, group = _topology(f"planted-{t}", node_of[mine], cpu[mine], len(nodes), rng)
         topologies.append(topology)
@@ -160,4 +167,7 @@ def _distinct(draw: Callable[[int], tuple[Ints, Ints]], count: int, stage: Ints,
         a, b = draw(2 * count + 64)
         a, b = np.where(stage[a] < stage[b], a, b), np.where(stage[a] < stage[b], b, a)
         codes = np.unique(np.concatenate([codes, (a * n + b)[stage[a] < stage[b]]]))
-    raise UsageError(f"{count} pairs were asked for and only {len(codes)} found: expected a smaller degree")
+    raise UsageError(
+        f"{count} pairs were asked for and only {len(codes)} found: expected a smaller degree, or fewer nodes for as "
+        "many executors"
+    )

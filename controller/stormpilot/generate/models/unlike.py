@@ -52,7 +52,7 @@ class Unlike:
                 f"executors is {self.executors}, expected at least 6 for each of {self.topologies} topologies"
             )
         check_load(self.load)
-        check_load(self.memory_load)
+        check_load(self.memory_load, "memory_load", "memory")
         if not 1.0 <= self.spread <= 100.0:
             raise UsageError(f"spread is {self.spread}, expected the largest node / the smallest, from 1 to 100")
         if not self.slots or min(self.slots) < 1:
@@ -64,7 +64,8 @@ class Unlike:
         if self.sites < 0 or not 0.0 < self.site_share < 1.0:
             raise UsageError("expected sites of at least 0, and site_share between 0 and 1")
         if self.node_count < 2 or (self.sites and int(self.node_count * self.site_share) < self.sites):
-            raise UsageError(f"{self.node_count} nodes are too few, expected at least 2 and one for each site")
+            each = f", and {1 / self.site_share:g} for each site" if self.sites else ""
+            raise UsageError(f"nodes is {self.node_count}, expected at least 2{each}")
 
     @property
     def node_count(self) -> int:

@@ -84,7 +84,7 @@ def test_the_same_seed_gives_the_same_file_and_another_seed_another():
 
 
 def test_planted_placement_is_valid_and_only_noise_crosses_nodes():
-    params = Planted(executors=600, nodes=15, nodes_per_topology=5, noise=0.25, degree=12)
+    params = Planted(executors=600, nodes=15, topologies=3, noise=0.25, degree=12)
     model, plan = planted(params, rng(2))
     assert violations(model, plan) == []
     share = evaluate(model, plan)["inter_node_share"]
@@ -93,13 +93,23 @@ def test_planted_placement_is_valid_and_only_noise_crosses_nodes():
 
 
 def test_planted_nodes_are_filled_to_the_load_asked_for():
-    model, plan = planted(Planted(executors=400, nodes=10, nodes_per_topology=10, load=0.9, degree=8), rng(3))
+    model, plan = planted(Planted(executors=400, nodes=10, load=0.9, degree=8), rng(3))
     assert evaluate(model, plan)["max_load_ratio"] == pytest.approx(0.9, abs=0.001)
 
 
 def test_too_many_pairs_for_the_groups_are_refused():
     with pytest.raises(UsageError, match="smaller degree"):
-        planted(Planted(executors=200, nodes=20, nodes_per_topology=20, degree=30), rng())
+        planted(Planted(executors=200, nodes=20, degree=30), rng())
+
+
+@pytest.mark.parametrize(("nodes", "topologies"), [(31, 7), (10, 4), (50, None)])
+def test_planted_topologies_are_as_many_as_asked_for_on_as_many_nodes_each_or_one_more(nodes, topologies):
+    model, plan = planted(Planted(executors=40 * nodes, nodes=nodes, topologies=topologies), rng(4))
+    sizes = [len(t.workers) for t in plan.topologies]
+    assert len(sizes) == len(model.topologies) == (topologies or nodes // 25)
+    assert sum(sizes) == nodes
+    assert max(sizes) - min(sizes) <= 1
+    assert violations(model, plan) == []
 
 
 @pytest.mark.parametrize(
@@ -110,6 +120,8 @@ def test_too_many_pairs_for_the_groups_are_refused():
         lambda: Small(nodes=1),
         lambda: Planted(executors=50, nodes=25),
         lambda: Planted(noise=0.9),
+        lambda: Planted(load=1.1),
+        lambda: Planted(nodes=13, topologies=7),
         lambda: Production(fan_out=0),
     ],
 )
@@ -151,6 +163,8 @@ def test_production_traffic_keeps_the_cluster_and_leaves_control_streams_out():
     bare = Model(
         supervisors=[Supervisor(id="n", host="n", slots=[1], cores=1.0, mhz=2000.0, memory_mb=0.0)],
         topologies=[structure],
+        exclusions=[Exclusion(supervisor="n", component="c")],
+        guarantees=[Guarantee(user="ann", cpu_mhz=100.0)],
     )
     model = with_traffic(bare, Production(), rng(1))
     assert msgspec.structs.replace(model, traffic=[]) == bare
@@ -163,8 +177,6 @@ def test_unlike_clusters_have_the_nodes_that_were_asked_for(sites):
     params = Unlike(executors=400, topologies=5, load=0.5, memory_load=0.45, spread=5.0, slots=(4, 6), sites=sites)
     model = unlike(params, rng(7))
     assert sum(len(t.executors) for t in model.topologies) == 400
-        exclusions=[Exclusion(supervisor="n", component="c")],
-        guarantees=[Guarantee(user="ann", cpu_mhz=100.0)],
     assert demand_ratio(model) == pytest.approx(0.5, abs=0.03)
     cpu = [s.limit_mhz for s in model.supervisors]
     assert max(cpu) / min(cpu) == pytest.approx(5.0, rel=0.01)
