@@ -64,6 +64,20 @@ def test_folder_that_holds_something_is_refused(tmp_path: Path) -> None:
         generate(tmp_path, SPEC)
 
 
+def test_log_whose_day_is_one_gap_is_generated(tmp_path: Path) -> None:
+    told: list[int] = []
+    spec = Spec(days=0.003, parallelism=1, failures_per_day=100)
+    truths = [generate(tmp_path / str(seed), spec, seed, lambda _, rows: told.append(rows)) for seed in range(12)]
+    assert [t.rows.get("edges", 0) for t in truths] == told
+    assert 0 in told
+
+
+def test_rate_that_falls_to_nothing_is_refused() -> None:
+    assert Spec(days=30, drift_per_week_ratio=-0.2)
+    with pytest.raises(ValueError, match=r"drift_per_week_ratio is -0\.2: nothing is left of the rate"):
+        Spec(days=35, drift_per_week_ratio=-0.2)
+
+
 def test_planted_cpu_law_is_in_the_rows(made: tuple[Path, Truth]) -> None:
     directory, truth = made
     rows = pq.read_table(directory / "executors")

@@ -58,7 +58,7 @@ def generate(directory: Path, spec: Spec, seed: int = 0, progress: Progress | No
         for name, n in files.rows.items():
             rows[name] = rows.get(name, 0) + n
         if progress is not None:
-            progress(end / spec.windows, rows["edges"])
+            progress(end / spec.windows, rows.get("edges", 0))
     truth = Truth(
         spec=spec,
         seed=seed,

@@ -60,6 +60,8 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             raise ValueError("highest_knee_ratio is below lowest_knee_ratio")
         if self.windows < 1:
             raise ValueError(f"{self.days:g} days are shorter than one window of {self.window_s} s")
+        if 1 + self.drift_per_week_ratio * self.days / 7 <= 0:
+            raise ValueError(f"drift_per_week_ratio is {self.drift_per_week_ratio:g}: nothing is left of the rate")
 
     @property
     def windows(self) -> int:
