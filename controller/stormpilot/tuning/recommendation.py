@@ -76,7 +76,13 @@ def choices(
 ) -> Choices:
     """Choices in force; `mined`, and `owners`, the topologies' own configurations, are by topology id."""
     found = {t: recommended(config, m, now_ms) for t, m in sorted(mined.items())}
-    found |= {t: asked_for(config, own) for t, own in sorted(owners.items()) if PLANNER_KEY in own or PARAMS_KEY in own}
+    for t, own in sorted(owners.items()):
+        if PLANNER_KEY not in own and PARAMS_KEY not in own:
+            continue
+        wanted, said = asked_for(config, own)
+        next_best, recommendation = found.get(t, (None, ""))
+        refused = next_best, "; ".join(filter(None, (said, recommendation)))
+        found[t] = refused if wanted is None else (wanted, said)
     used = {t: choice for t, (choice, _) in found.items() if choice is not None}
     return Choices(used, {t: text for t, (_, text) in found.items() if text})
 

@@ -127,3 +127,12 @@ def test_operators_say_what_owners_may_name_and_owners_come_before_replay() -> N
     both = choices(config, {}, 0, {"t": {"stormpilot.planner": "exact"}, "u": {"topology.workers": 2}})
     assert both.name("t") == "owner: exact"
     assert both.name("u") == ""
+
+
+def test_where_the_owner_asks_for_what_is_not_allowed_the_recommendation_holds() -> None:
+    head = {"topology_id": "t", "topology_name": "t", "mined_at_ms": 0, "from_ms": 0, "to_ms": 0}
+    mined = {"t": Thresholds(**head, recommendation=BEST)}
+    found = choices(ON, mined, NOW_MS, {"t": {"stormpilot.planner": "exact"}})
+    assert found.used["t"] == choices(ON, mined, NOW_MS, {}).used["t"]
+    assert found.texts["t"].startswith("its owner asks for a planner; not used: 'exact' is not in ")
+    assert "; planned as replay recommends, best " in found.texts["t"]
