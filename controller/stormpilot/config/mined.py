@@ -25,6 +25,9 @@ RANGES: dict[str, tuple[float, float]] = {
 }
 """Range of each threshold, by its name; mined values outside of it become its nearer end, others are refused."""
 
+OF_TOPOLOGIES = tuple(name for name in RANGES if name != "decide.cpu_limit_ratio")
+"""Thresholds that a topology can have. B(n) is of a supervisor, on which other topologies run too."""
+
 
 class HistorySection(Section, frozen=True, kw_only=True):
     """Use of thresholds and profiles that were mined from the traffic log, and planning ahead."""
@@ -46,7 +49,8 @@ class HistorySection(Section, frozen=True, kw_only=True):
         tuple[str, ...],
         Meta(
             extra=ADVANCED,
-            description="thresholds that owners may set in their topology's configuration (stormpilot.thresholds)",
+            description="thresholds that owners may set in their topology's configuration (stormpilot.thresholds); not "
+            "decide.cpu_limit_ratio, which is of a supervisor",
         ),
     ] = ("decide.gain_threshold_ratio",)
     use_recommendation: Annotated[
@@ -75,8 +79,9 @@ class HistorySection(Section, frozen=True, kw_only=True):
             if not least <= most:
                 raise ValueError(f"ranges: {name} is {least:g} to {most:g}, expected the smaller number first")
         for name in self.owner_thresholds:
-            if name not in RANGES:
-                raise ValueError(f"owner_thresholds: {name} is no threshold, expected one of {', '.join(RANGES)}")
+            if name not in OF_TOPOLOGIES:
+                what = "is of a supervisor, not of a topology" if name in RANGES else "is no threshold"
+                raise ValueError(f"owner_thresholds: {name} {what}, expected one of {', '.join(OF_TOPOLOGIES)}")
 
         self.needs()
 

@@ -76,6 +76,15 @@ def test_owner_may_set_only_what_is_allowed_and_is_told() -> None:
     assert one(chosen(owner={X: 20}, config=allowed), X).value == 20
 
 
+def test_limit_of_a_supervisor_is_nothing_that_an_owner_may_be_allowed_to_set() -> None:
+    """Other topologies run there too."""
+    allowed = f"history: {{owner_thresholds: [{B}]}}"
+    with pytest.raises(UsageError, match=f"{B} is of a supervisor, not of a topology, expected one of {R}, {X}, ") as e:
+        parse(allowed, "x")
+    assert "history" in str(e.value)
+    assert str(e.value).count(B) == 1
+
+
 @pytest.mark.parametrize("value", [0.9, 0.0, -1.0, float("nan"), float("inf"), "much", True, None])
 def test_absurd_number_is_refused_with_its_reason_and_the_next_one_holds(value: Any) -> None:
     found = one(chosen(mined(entry(value=0.2)), owner={R: value}))
