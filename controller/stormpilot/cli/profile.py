@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from stormpilot.trials.feeder import Times
     from stormpilot.trials.record import Record
 
-
 IDLE_SHARE = 0.5
 
 
@@ -122,8 +121,18 @@ def profile(
     grid = _grid(first_rate, rate_step, max_rate)
     rules = Rules(max_threads, thread_step, window, flat, repeats, exhaustive)
     times = Times(settle, warm_up, trial, slope)
-    check_outputs({"--output": output, "--plot": plot}, {"--tuples": tuples})
-    kept = state or output.with_suffix(".trials.jsonl")
+    called = name or fed.short
+    if called == written.SOURCE:
+        raise UsageError(f"a model cannot be named {called}, as what sends to it in its file: give another --name")
+    drawn, kept = plot or _beside(output, ".svg"), state or _beside(output, ".trials.jsonl")
+    check_outputs(
+        {
+            "--output": output,
+            "--plot" if plot else "--output (.svg)": drawn,
+            "--state" if state else "--output (.trials.jsonl)": kept,
+        },
+        {"--tuples": tuples, "--jar": jar},
+    )
     if restart:
         kept.unlink(missing_ok=True)
     record = Record(kept, _depends(fed, grid, times, options, runner))
@@ -158,13 +167,13 @@ def profile(
     slot = record.slot
     if slot is None or not peaks:
         raise RefusedError(f"{limit:g} minutes are over with {len(record)} trials: run it again to go on")
-    model = performance(name or fed.short, peaks, record.trials)
+    model = performance(called, peaks, record.trials)
     written.write(output, written.problem(model, slot))
-    drawn = _drawn(plot or output.with_suffix(".svg"), model.name, peaks, record)
+    plotted = _drawn(drawn, model.name, peaks, record)
     if format is Format.json:
         print_json({"model": model, "slot": slot, "peaks": peaks, "trials": len(record), "complete": told.complete})
     else:
-        _show(model.name, peaks, record, output, drawn)
+        _show(model.name, peaks, record, output, plotted)
     if len(record) == earlier:
         note(f"note: all {earlier} trials are from an earlier run; --restart measures anew")
     if not told.complete:
@@ -310,6 +319,10 @@ def _depends(
 
 def _digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
+
+
+def _beside(output: Path, suffix: str) -> Path:
+    return output.with_suffix(suffix) if output.name else output
 
 
 def _words(text: str) -> tuple[str, ...]:

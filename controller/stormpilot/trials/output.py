@@ -13,6 +13,9 @@ from stormpilot.sizing.problem import Component, Problem, Slot, Static, Stream, 
 from stormpilot.sizing.profiling import Trial
 from stormpilot.trials.slot import SlotSize
 
+SOURCE = "source"
+"""The component of the file that sends to the one that was measured."""
+
 
 def problem(model: Performance, slot: SlotSize) -> Problem:
     """The component behind a source, at the best rate of a slot: a whole file for `size`, which others can refer to."""
@@ -23,8 +26,8 @@ def problem(model: Performance, slot: SlotSize) -> Problem:
         slot=Slot(cpu_mhz=round(slot.cores * slot.mhz, 1), memory_mb=round(slot.memory_mb, 1)),
         vms=[VmSize(name="one-slot", slots=1)],
         components=[
-            Component(id="source", static=idle),
-            Component(id=model.name, model=model.name, inputs=[Stream(component="source")]),
+            Component(id=SOURCE, static=idle),
+            Component(id=model.name, model=model.name, inputs=[Stream(component=SOURCE)]),
         ],
         models=[model],
     )

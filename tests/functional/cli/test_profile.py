@@ -45,8 +45,18 @@ def said(*arguments: str | Path) -> str:
         (("-o", "/nowhere/pi.json"), "/nowhere/pi.json: cannot write this file for --output: No such file"),
         (("--nimbus", "nowhere:x"), "--nimbus: 'nowhere:x' is not an address"),
     ],
+        (("-o", "pi.svg"), "--output (.svg) pi.svg: is the file of --output too"),
+        (("-o", "."), "cannot write this file for --output: Is a directory"),
+        (("-o", "pi.json", "--state", "pi.json"), "--state pi.json: is the file of --output too"),
+        (("-o", "pi.json", "--state", "pi.svg"), "--state pi.svg: is the file of --output (.svg) too"),
+        (("-o", "pi.json", "--plot", "pi.trials.jsonl"), "--output (.trials.jsonl) pi.trials.jsonl: is the file of"),
+        (("--state", "/nowhere/pi.jsonl"), "/nowhere/pi.jsonl: cannot write this file for --state: No such file"),
+        (("--name", "source"), "a model cannot be named source, as what sends to it in its file: give another --name"),
 )
-def test_wrong_options_of_a_profile(options: tuple[str, ...], text: str, tmp_path: Path) -> None:
+def test_wrong_options_of_a_profile(
+    options: tuple[str, ...], text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     given = ("micro_tasks.pi:Pi", "--project", PROJECT, "-e", "local", "-o", tmp_path / "pi.json")
     assert text in said("profile", *given, "--zookeeper", "127.0.0.1:1", *options)
 
