@@ -11,6 +11,7 @@ import msgspec
 from doubles.memory_zookeeper import MemoryZooKeeper
 from doubles.snapshots import T0_MS, cluster, topology
 from sizing_problems import model, problem
+from stormpilot.config import LoadSection
 from stormpilot.messages.core import ExecutorPart, Message, PlanMessage, StatusMessage, TopologySnapshot, decode, encode
 from stormpilot.messages.load import LoadReport, TaskLoad
 from stormpilot.nimbus import RunningTopology
@@ -84,9 +85,9 @@ class World:
     def put(self, path: str, message: Message) -> None:
         self.zookeeper.put(path, encode(message))
 
-    def size(self, rate_tps: float) -> Resizing:
+    def size(self, rate_tps: float, load: LoadSection | None = None) -> Resizing:
         allocation = allocate(PROBLEM, rate_tps, "mba")
-        return resizing(self.zookeeper, PATHS, self, PROBLEM, allocation, "t", "sam")  # type: ignore[arg-type]
+        return resizing(self.zookeeper, PATHS, self, PROBLEM, allocation, "t", "sam", load=load)  # type: ignore[arg-type]
 
     def carry_out(self, change: Resizing, key: bytes | None = None) -> str | None:
         return change.carry_out(self, wait_s=3, timeout_s=5, by="ann", tell=lambda _: None, key=key)  # type: ignore[arg-type]

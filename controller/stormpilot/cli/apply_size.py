@@ -46,6 +46,7 @@ def apply_size(
 
     Exit code 1: it cannot be carried out; the text says why, and whether Storm has rebalanced before.
     """
+    from stormpilot.config import load
     from stormpilot.nimbus import Address, Nimbus
     from stormpilot.operate.resizing import resizing
     from stormpilot.sizing.allocation import allocate
@@ -58,12 +59,14 @@ def apply_size(
     address = Address.parse(nimbus, "--nimbus", nimbus_login(nimbus_jaas))
     sized = allocate(problem, rate or problem.rate_tps, allocation.value)
     where, key = place(zookeeper, root, config), signing_key(config)
+    counts = None if config is None else load(config).load
+    wanted = topology or problem.name
     with (
         connected(where) as session,
         Nimbus.connect_leader(address) as client,
         progress(f"apply-size {problem.name}") as shown,
     ):
-        change = resizing(session, where.paths, client, problem, sized, topology or problem.name, placement.value, seed)
+        change = resizing(session, where.paths, client, problem, sized, wanted, placement.value, seed=seed, load=counts)
         plan_id = None
         if not dry_run:
             plan_id = change.carry_out(client, wait_s=wait, timeout_s=timeout, by=user(), tell=shown.update, key=key)

@@ -220,8 +220,9 @@ def resizing(
     topology: str,
     planner: str,
     seed: int = 0,
+    load: LoadSection | None = None,
 ) -> Resizing:
-    """Changes that are needed, planned but not done.
+    """Changes that are needed, planned but not done; `load` says which capacity and CPU count.
 
     The snapshot of a killed topology outlives its workers: its slots are free once Nimbus has it no more.
 
@@ -250,7 +251,7 @@ def resizing(
     for report in reader.read_loads(sorted(seen.topologies))[0]:
         loads[report.topology_id] += report.tasks
     hosts = _hosts(seen, cluster, loads)
-    model = build(cluster, seen.topologies, {}, LoadSection(), 1.0, 0, hosts=hosts).model
+    model = build(cluster, seen.topologies, {}, load or LoadSection(), 1.0, 0, hosts=hosts).model
     own = next(t for t in model.topologies if t.id == running.id)
     left = {s.id: s.resources for s in subset(model, [running.id]).supervisors}
     supervisors = [msgspec.structs.replace(s, resources=left[s.id]) for s in model.supervisors]

@@ -17,6 +17,7 @@ from doubles.fake_nimbus import FakeNimbus, serving
 from doubles.memory_zookeeper import MemoryZooKeeper
 from functional.topologies.inprocess_storm import PROJECT
 from sizing_problems import EXAMPLE
+from stormpilot.config import LoadSection
 from stormpilot.errors import RefusedError, UnreachableError
 from stormpilot.nimbus import Address, Nimbus
 from stormpilot.sizing.profiling import RateGrid, Trial
@@ -44,7 +45,6 @@ def said(*arguments: str | Path) -> str:
         (("--tuples", "missing.json"), "missing.json: cannot read the tuples"),
         (("-o", "/nowhere/pi.json"), "/nowhere/pi.json: cannot write this file for --output: No such file"),
         (("--nimbus", "nowhere:x"), "--nimbus: 'nowhere:x' is not an address"),
-    ],
         (("-o", "pi.svg"), "--output (.svg) pi.svg: is the file of --output too"),
         (("-o", "."), "cannot write this file for --output: Is a directory"),
         (("-o", "pi.json", "--state", "pi.json"), "--state pi.json: is the file of --output too"),
@@ -52,6 +52,7 @@ def said(*arguments: str | Path) -> str:
         (("-o", "pi.json", "--plot", "pi.trials.jsonl"), "--output (.trials.jsonl) pi.trials.jsonl: is the file of"),
         (("--state", "/nowhere/pi.jsonl"), "/nowhere/pi.jsonl: cannot write this file for --state: No such file"),
         (("--name", "source"), "a model cannot be named source, as what sends to it in its file: give another --name"),
+    ],
 )
 def test_wrong_options_of_a_profile(
     options: tuple[str, ...], text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -290,3 +291,17 @@ def test_trials_of_a_profile_that_was_killed_go_with_the_next_one(monkeypatch: p
 )
 def test_wrong_options_of_apply_size(options: tuple[str, ...], text: str) -> None:
     assert text in said("apply-size", EXAMPLE, *options)
+
+
+def test_apply_size_goes_by_the_capacity_that_its_configuration_says(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def refused(*_: object, load: LoadSection, **more: object) -> NoReturn:
+        raise RefusedError(f"capacity: {load.capacity}")
+
+    monkeypatch.setattr("stormpilot.cli.apply_size.connected", lambda where: nullcontext())
+    monkeypatch.setattr(Nimbus, "connect_leader", lambda address: nullcontext())
+    monkeypatch.setattr("stormpilot.operate.resizing.resizing", refused)
+    (tmp_path / "controller.yaml").write_text("load: {capacity: measured}\n")
+    done = run("apply-size", EXAMPLE, "--nimbus", "n:1", "--config", tmp_path / "controller.yaml")
+    assert "capacity: measured" in done.stderr

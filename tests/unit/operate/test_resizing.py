@@ -12,6 +12,7 @@ import pytest
 from doubles.sized_world import PATHS, SLOT, World, running
 from doubles.snapshots import T0_MS, cluster, task_load, topology
 from stormpilot.cli.apply_size import _show
+from stormpilot.config import LoadSection
 from stormpilot.errors import RefusedError
 from stormpilot.messages.core import (
     ClusterSnapshot,
@@ -133,6 +134,14 @@ def test_storm_s_defaults_say_nothing_of_a_node_what_its_tasks_report_counts() -
     slow = World(declared=STORMS_DEFAULTS, host={"host_cores": 0.5, "host_memory_mb": SLOT.memory_mb})
     with pytest.raises(RefusedError, match=f"a slot of a has {SLOT.cpu_mhz / 2:,.0f} MHz CPU"):
         slow.size(250.0)
+
+
+def test_capacity_counts_as_the_configuration_of_the_controller_says() -> None:
+    """Slots are declared as large as the measured one; its tasks report half of the memory."""
+    world = World(host={"host_cores": 1.0, "host_memory_mb": SLOT.memory_mb / 2})
+    assert len(world.size(250.0, LoadSection(capacity="declared")).workers) == 3
+    with pytest.raises(RefusedError, match=f"a slot of a has {SLOT.memory_mb / 2:,.0f} MB memory"):
+        world.size(250.0, LoadSection(capacity="measured"))
 
 
 def test_a_slow_node_that_the_topology_does_not_run_on_is_not_taken_for_a_fast_one() -> None:
