@@ -231,7 +231,7 @@ class _Completion:
             if not (self.free > 0).any() and not self._give_up_a_worker():
                 return
             waiting = np.flatnonzero(self.layout.worker[lo:hi] == NOWHERE)
-            if not self._open(t, lo + int(waiting[0])):
+            if not len(waiting) or not self._open(t, lo + int(waiting[0])):
                 return
 
     def _give_up_a_worker(self) -> bool:
