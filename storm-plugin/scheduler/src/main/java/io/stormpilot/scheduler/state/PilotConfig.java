@@ -60,7 +60,8 @@ public record PilotConfig(
   public static final String DEFAULT_ROOT = "/stormpilot";
   public static final String DEFAULT_FALLBACK = "org.apache.storm.scheduler.DefaultScheduler";
 
-  private static final String OURS = "io.stormpilot.PilotScheduler";
+  /** How the name of the scheduler itself ends: its package uses this one. */
+  private static final String OURS = ".PilotScheduler";
 
   private static final Logger LOG = LoggerFactory.getLogger(PilotConfig.class);
 
@@ -84,10 +85,10 @@ public record PilotConfig(
   /** Ours would make one more of itself as its own fallback, and so on. */
   private static String fallbackScheduler(Map<String, Object> conf) {
     String name = text(conf, FALLBACK_SCHEDULER, DEFAULT_FALLBACK);
-    if (!name.equals(OURS)) {
+    if (!name.endsWith(OURS)) {
       return name;
     }
-    LOG.error("storm.yaml: {} is {} itself; using {}", FALLBACK_SCHEDULER, OURS, DEFAULT_FALLBACK);
+    LOG.error("storm.yaml: {} is {} itself; using {}", FALLBACK_SCHEDULER, name, DEFAULT_FALLBACK);
     return DEFAULT_FALLBACK;
   }
 
