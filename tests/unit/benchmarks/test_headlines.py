@@ -192,7 +192,7 @@ def test_headlines_of_other_pages_are_read_from_their_json(tmp_path: Path) -> No
     by_form = {"communication": {"form": "communication", "rows": steps}}
     (tmp_path / "moves.json").write_text(json.dumps({"rows": [], "otd": by_form}))
     assert [line[1:4] for line in other_pages.lines(tmp_path)[-3:]] == [
-        ["50.0% at first, 1.0% after 9 steps", "50% to less than 6% within 61 steps [N24]", "yes"],
+        ["50.0% at first, 1.0% after 9 steps", "50% to < 6% within 61 steps [N24]", "yes"],
         ["+10%", "+19% [N24]", "**no**"],
         ["-50%", "-14% [N24]", "yes"],
     ]
