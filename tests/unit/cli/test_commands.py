@@ -166,7 +166,7 @@ def test_status_loads_no_planner_and_no_configuration() -> None:
 def test_every_variable_of_the_environment_that_is_read_is_explained() -> None:
     root = Path(__file__).resolve().parents[3]
     code = "".join(p.read_text("utf-8") for p in (root / "controller" / "stormpilot").rglob("*.py"))
-    read = set(re.findall(r'(?:environ\.get\(|envvar=)"(STORMPILOT_\w+|STREAMPARSE_\w+)"', code))
+    read = set(re.findall(r'(?:environ\.get\(|envvar=|own_folder\()"(STORMPILOT_\w+|STREAMPARSE_\w+)"', code))
     reference = (root / "docs" / "reference" / "cli.md").read_text("utf-8")
     assert "STORMPILOT_HOME" in read
     assert {name for name in read if f"`{name}`" not in reference} == set()
