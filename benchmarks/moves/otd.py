@@ -13,7 +13,6 @@ import itertools
 import os
 import textwrap
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,7 +29,6 @@ from stormpilot.instrument.partitions import partition_of
 from stormpilot.local.cluster import LocalCluster
 from stormpilot.local.spec import ClusterSpec, NodeSpec
 from stormpilot.messages.routes import PARTITIONS_PER_TASK
-from stormpilot.model.values import Model
 from stormpilot.submit import submit_topology
 from word_count.sentences import topic_name
 from word_count.settings import Settings
@@ -56,8 +54,6 @@ STEP_S = 120.0
 LOG_LINES = 6
 """Of the controller's, which say why."""
 START_S = 600.0
-LEAST_TPS = 0.1
-"""Less than this is no traffic: a node with no more has nothing to do."""
 
 
 @dataclass(frozen=True)
@@ -258,20 +254,8 @@ def measured(watcher: Watcher, step: int, how: str, since: int, seconds: float =
         "failed": sum(t.failed for t in ticks[1:]),
         "mean_ms": round(mean_ms(done.latency), 2),
         "p99_ms": quantile(done.latency, 0.99),
-        "nodes": len(working(window.model)),
         "cpu_percent": [round(busy[host], 1) for host in sorted(busy)],
     }
-
-
-def working(model: Model) -> list[str]:
-    """Hosts with executors of the only topology that get or send tuples."""
-    tps: Counter[int] = Counter()
-    for edge in model.traffic:
-        tps[edge.from_] += edge.rate  # type: ignore[assignment]
-        tps[edge.to] += edge.rate  # type: ignore[assignment]
-    hosts = {s.id: s.host for s in model.supervisors}
-    (topology,) = model.topologies
-    return sorted({hosts[a.supervisor] for a in topology.assignment if tps[a.start] > LEAST_TPS})
 
 
 def told(form: str, row: Mapping[str, Any]) -> str:
