@@ -113,6 +113,13 @@ def assess(
     }
     intro = f"supervisors: {len(estimated.supervisors)}, running topologies: {len(rows)}, placed by {scheduler}."
     said = _said(rows, everywhere, notes)
+    if format is Format.json:
+        print_json(answer)
+    else:
+        say(f"{intro} Nothing was changed.")
+        print_table(COLUMNS, [_cells(r) for r in rows])
+        for text in (_sum_line(rows), *said):
+            say(text)
     if page is not None and beside is not None:
         from stormpilot.history.report.assess import page as page_of
         from stormpilot.messages.casing import camel
@@ -121,13 +128,6 @@ def assess(
         text = page_of(f"Nimbus at {nimbus}; {intro}", COLUMNS, cells, _sum_line(rows), said)
         files.write_text(page, text, "page")
         files.write(beside, camel(answer), "assessment")
-    if format is Format.json:
-        print_json(answer)
-        return
-    say(f"{intro} Nothing was changed.")
-    print_table(COLUMNS, [_cells(r) for r in rows])
-    for text in (_sum_line(rows), *said):
-        say(text)
 
 
 def _read(connection: Nimbus, cpu_limit: float) -> tuple[Model, dict[str, list[str]], list[tuple[Observed, Certainty]]]:

@@ -80,12 +80,6 @@ def size(
     allocations = [allocate(problem, at, m.value) for m in methods]
     answers = [(a, m.value, place(problem, a, m.value, seed=seed)) for a in allocations for m in mappings]
     chosen = _chosen(answers, allocation or Method.mba, placement or Mapping.sam)
-    if isinstance(chosen, Placed) and (output is not None or plan is not None):
-        model = with_traffic(problem, chosen.allocation, chosen.model)
-        if output is not None:
-            files.write(output, model, "model")
-        if plan is not None:
-            files.write(plan, msgspec.structs.replace(chosen.plan, metrics=evaluate(model, chosen.plan)), "plan")
     if format is Format.json:
         print_json(_document(problem, at, allocations, answers))
     else:
@@ -95,6 +89,12 @@ def size(
             _print_slots(problem, chosen)
     if not isinstance(chosen, Placed):
         raise RefusedError(f"{placement or Mapping.sam}: no plan ({chosen.constraint}): {chosen.text}")
+    if output is not None or plan is not None:
+        model = with_traffic(problem, chosen.allocation, chosen.model)
+        if output is not None:
+            files.write(output, model, "model")
+        if plan is not None:
+            files.write(plan, msgspec.structs.replace(chosen.plan, metrics=evaluate(model, chosen.plan)), "plan")
 
 
 def predict(

@@ -94,6 +94,7 @@ def mine(
     for name in sorted(t for t in set(source.topologies) if not {t, t.rsplit("-", 2)[0]} & there):
         note(f"{name}: the log has no such topology, or nothing of it in this time")
     _tell(document, strict=strict)
+    source.answer(document, lambda: _print_all(mined))
     if output is not None:
         files.write(output, document, "mined thresholds")
     if sizing is not None:
@@ -102,7 +103,6 @@ def mine(
         from stormpilot.history.mine.publishing import publish as publish_to
 
         source.publish(lambda store, paths: publish_to(mined, store, paths))
-    source.answer(document, lambda: _print_all(mined))
 
 
 def _mined(source: TrafficLog, engine: Name, times: Times, keep: Keep, *, with_sizing: bool, strict: bool) -> MinedLog:

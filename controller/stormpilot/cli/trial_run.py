@@ -69,13 +69,13 @@ def trial_run(
         "obstacles": found,
         "topologies": topologies,
     }
+    live.answer(_document(answer), lambda: _show(where, since, from_ms, now_ms, found, topologies))
     if output is not None and beside is not None:
         from stormpilot.history.report.trial import page
 
         files.write_text(output, page(where, from_ms, now_ms, found, topologies), "page")
         files.write(beside, _document(answer), "trial run's figures")
         note(f"{output} and {beside}")
-    live.answer(_document(answer), lambda: _show(where, since, from_ms, now_ms, found, topologies))
 
 
 def _document(answer: dict[str, Any]) -> Any:

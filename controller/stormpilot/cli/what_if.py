@@ -89,9 +89,9 @@ def what_if(
         return compute(m, planner, {}, seed=seed, left_s=lambda: deadline - time.monotonic())
 
     found = compare(read, changes, plan_one)
+    live.answer(found, lambda: _show(found, planner))
     if output is not None:
         write(output, found.plan, "plan")
-    live.answer(found, lambda: _show(found, planner))
 
 
 def _show(found: WhatIf, planner: str) -> None:

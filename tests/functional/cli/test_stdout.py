@@ -10,10 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from doubles.models import SPREAD, model, topology
-from doubles.trial_log import MINUTES, write_trial_log
-from sizing_problems import EXAMPLE
-from stormpilot import clock
+from doubles.models import model, topology
 
 COMMAND = [sys.executable, "-c", "from stormpilot.cli import main; main()"]
 
@@ -34,25 +31,6 @@ def test_a_reader_that_went_away_is_no_error(arguments: list[str]) -> None:
     assert program.stderr is not None
     assert program.stderr.read() == b""
     assert program.wait() == 0
-
-
-@pytest.mark.parametrize(
-    "command",
-    [
-        f"size {EXAMPLE} --placement sam --plan written.json",
-        "what-if -p online --model m.json --scale-rate flights=1 -o written.json",
-        "trial-run --log log -o written.html",
-    ],
-)
-def test_files_are_written_though_the_reader_of_the_output_went_away(tmp_path: Path, command: str) -> None:
-    """`stormpilot size ... --plan plan.json | head` ended with 0, and without the plan."""
-    (tmp_path / "m.json").write_bytes(msgspec.json.encode(model(topology(SPREAD))))
-    write_trial_log(tmp_path / "log", clock.now_ms() - MINUTES * 60_000)
-    program = subprocess.Popen([*COMMAND, *command.split()], stdout=subprocess.PIPE, stderr=None, cwd=tmp_path)
-    assert program.stdout is not None
-    program.stdout.close()
-    assert program.wait() == 0
-    assert (tmp_path / "written.json").read_text()
 
 
 @pytest.mark.parametrize("end", ["gone", "full", "closed"])
