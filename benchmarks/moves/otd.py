@@ -41,6 +41,8 @@ MOST_STEPS = 61
 IDLE = "topology.bolt.wait.progressive.level3.sleep.millis"
 """75 tasks that look for tuples every ms, as is Storm's default, take most of these nodes."""
 UNCAPPED_TPS = 100_000
+TASKS = {"split": 12, "count": 24}
+"""The paper's, which the environment `standby` of the topologies has."""
 SPARE = {"count": 25, "split": 12}
 """Tasks that stand by: one acker, 24 + 25 tasks that count, and the source is on the acker's node."""
 WINDOW_S, LONG_S = 15.0, 30.0
@@ -200,17 +202,17 @@ def uneven(options: Mapping[str, Any]) -> dict[str, Any]:
     """Seed and period of hot topics that all come to tasks of one node at first, and change in that many seconds."""
     now_s = time.time()
     period_s = next(p for p in range(SHIFT_S, 2 * SHIFT_S) if now_s % p < SHIFT_S / 10)
-    split = 12 * PARTITIONS_PER_TASK
-    for seed in itertools.count(1):
-        found = {"wordcount.seed": seed, "wordcount.shift.period.secs": period_s}
-        settings = Settings.from_storm_conf({**options, **found})
-        topics = HotTopics(settings)
-        names = [topic_name(n) for n in range(settings.topics)]
-        hot = [name for name in names if topics.terms(name, now_s) > settings.harmonic_terms]
-        tasks = {partition_of([name], split) % 12 for name in hot}
-        if len(tasks) == len(hot) and len({task % NODES for task in tasks}) == 1:
-            return found
-    raise AssertionError
+    found = ({"wordcount.seed": seed, "wordcount.shift.period.secs": period_s} for seed in itertools.count(1))
+    return next(f for f in found if _on_one_node(Settings.from_storm_conf({**options, **f}), now_s))
+
+
+def _on_one_node(settings: Settings, now_s: float) -> bool:
+    """Whether hot topics come to different tasks that split, all on the same node."""
+    names = [topic_name(n) for n in range(settings.topics)]
+    topics, tasks = HotTopics(settings), TASKS["split"]
+    hot = [name for name in names if topics.terms(name, now_s) > settings.harmonic_terms]
+    owners = {partition_of([name], tasks * PARTITIONS_PER_TASK) % tasks for name in hot}
+    return len(owners) == len(hot) and len({owner % NODES for owner in owners}) == 1
 
 
 def ready(watcher: Watcher) -> bool:
@@ -322,8 +324,8 @@ def markdown(result: Mapping[str, Any]) -> list[str]:
         *textwrap.wrap(
             f"{NODES} isolated nodes of {form.node.cores:g} cores and {form.node.mbit:g} Mbit/s, {SLOTS} workers each, "
             f"on a machine of 2 cores ({result['cpu']}; {result['at']} UTC, load average {result['load_average']} at "
-            "the end); 12 tasks that split, 24 that count, one source that sends as fast as it may "
-            f"({options}), one acker, even shuffle; "
+            f"the end); {TASKS['split']} tasks that split, {TASKS['count']} that count, one source that sends as fast "
+            f"as it may ({options}), one acker, even shuffle; "
             + ", ".join(f"{n} more tasks `{c}`" for c, n in SPARE.items())
             + " stand by. Each step gives the tuples of one task to one that stands by on the other node. Sentences/s, "
             f"latency and CPU are those of {WINDOW_S:g} s after the step ({LONG_S:g} s in the first and the last row); "

@@ -88,13 +88,19 @@ def test_proposal_ends_with_the_rate_that_it_was_for(tmp_path: Path) -> None:
     assert kinds(w) == [EventKind.SIZE_PROPOSED, EventKind.SIZE_FITS]
 
 
-def test_size_that_was_carried_out_is_judged_by_what_came_after_it(tmp_path: Path) -> None:
-    """What waited meanwhile comes at once; whether that is the rate is known once it has been there long enough."""
+def carried_out(tmp_path: Path) -> tuple[World, str]:
+    """A world in which a size was proposed, and carried out since."""
     w, t = world(tmp_path)
     w.traffic = dict(BUSY)
     w.tell(200)
     w.place(t, {("a", 6700): (1, 4, 5, 6), ("b", 6700): (3,), ("b", 6701): (2,)})
     w.tell(80)
+    return w, t
+
+
+def test_size_that_was_carried_out_is_judged_by_what_came_after_it(tmp_path: Path) -> None:
+    """What waited meanwhile comes at once; whether that is the rate is known once it has been there long enough."""
+    w, t = carried_out(tmp_path)
     assert w.decision(t).reason is not Reason.INSUFFICIENT_METRICS
     assert size(w, t) == ""
     w.tell(100)
@@ -105,11 +111,7 @@ def test_size_that_was_carried_out_is_judged_by_what_came_after_it(tmp_path: Pat
 
 
 def test_proposal_ends_also_where_the_size_was_carried_out_meanwhile(tmp_path: Path) -> None:
-    w, t = world(tmp_path)
-    w.traffic = dict(BUSY)
-    w.tell(200)
-    w.place(t, {("a", 6700): (1, 4, 5, 6), ("b", 6700): (3,), ("b", 6701): (2,)})
-    w.tell(80)
+    w, _ = carried_out(tmp_path)
     w.traffic = {pair: tps * 2 / 3 for pair, tps in BUSY.items()}
     w.tell(100)
     assert kinds(w) == [EventKind.SIZE_PROPOSED, EventKind.SIZE_FITS]
