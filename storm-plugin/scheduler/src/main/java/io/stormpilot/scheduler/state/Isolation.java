@@ -51,8 +51,8 @@ public final class Isolation {
 
   /** Whether the topology is isolated. */
   public boolean of(TopologyDetails topology) {
-    return names.contains(topology.getName())
-        || (!users.isEmpty() && users.contains(topology.getTopologySubmitter()));
+    String owner = topology.getTopologySubmitter(); // null where it was submitted without a login
+    return names.contains(topology.getName()) || (owner != null && users.contains(owner));
   }
 
   /** Supervisors (ids) where an isolated topology has workers now, with the name of one. */

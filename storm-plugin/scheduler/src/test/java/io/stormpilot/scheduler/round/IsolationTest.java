@@ -217,4 +217,19 @@ class IsolationTest {
     assertTrue(hosts(story, "t").containsAll(hosts(story, "free")));
     assertEquals("fallback/NO_PLAN", story.state("free"));
   }
+
+  /** Storm without a login knows nobody who submitted them. */
+  @Test
+  void topologiesWithoutAnOwnerArePlacedBesidePoolsOfUsers() {
+    Story story = new Story(3, 3).fallback(new MultitenantScheduler());
+    story.with(DaemonConfig.MULTITENANT_SCHEDULER_USER_POOLS, Map.of("boss", 1));
+    story.topology("t", 1, 2).owner("t", null);
+    story.running("t", "sup-0:6700", "1-2");
+    story.publish(story.plan("t", "p-1", "sup-1:6700=1-2"));
+
+    story.round();
+    story.round();
+
+    assertEquals("applied/OK", story.state("t"));
+  }
 }
