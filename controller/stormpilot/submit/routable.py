@@ -14,6 +14,9 @@ from stormpilot.instrument.topology import COLLECTOR_ID
 from stormpilot.messages.handover import HANDOVER_KEY
 from stormpilot.messages.routes import STANDBY_KEY
 
+MOST_STANDBY = 100_000
+"""Standby executors of a component at most, as in the plug-in's validator: Storm counts executors in 32 bits."""
+
 CLASS = "io.stormpilot.worker.route.RoutedGrouping"
 """In the worker's jar, which must lie in `extlib/` of every supervisor."""
 
@@ -75,8 +78,10 @@ def parse_standby(options: list[str]) -> dict[str, int]:
     found = {}
     for option in options:
         component_id, _, count = option.rpartition("=")
-        if not component_id or not count.isdecimal() or int(count) < 1:
-            raise UsageError(f"--standby {option}: expected component=number, as count=1")
+        if not component_id or not count.isdecimal() or not 1 <= int(count) <= MOST_STANDBY:
+            raise UsageError(
+                f"--standby {option}: expected component=number, a number from 1 to {MOST_STANDBY}, as count=1"
+            )
         found[component_id] = int(count)
     return found
 

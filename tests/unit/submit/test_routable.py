@@ -94,7 +94,7 @@ def test_standby_where_it_cannot_be_is_refused(standby: dict[str, int], message:
 
 def test_standby_options_are_checked() -> None:
     assert parse_standby(["count=2", "a=b=1"]) == {"count": 2, "a=b": 1}
-    for wrong in ("count", "count=", "count=0", "count=x", "=1"):
+    for wrong in ("count", "count=", "count=0", "count=x", "=1", "count=2147483647"):
         with pytest.raises(UsageError, match="expected component=number"):
             parse_standby([wrong])
 

@@ -23,6 +23,10 @@ public final class RoutableTopology {
   public static final String STANDBY_EXECUTORS = "stormpilot.standby.executors";
   private static final String COLLECTOR = "stormpilot-collector";
   private static final String TASKS = "topology.tasks";
+
+  /** Far more than a cluster runs, and far from the end of Storm's 32 bits. */
+  private static final int MOST_STANDBY = 100_000;
+
   private static final String OURS = RoutedGrouping.class.getName();
   private static final Gson GSON = new Gson();
 
@@ -71,19 +75,27 @@ public final class RoutableTopology {
     }
     if (wishes instanceof Map<?, ?> map) {
       for (Map.Entry<?, ?> wish : map.entrySet()) {
-        if (!(wish.getValue() instanceof Number n) || n.intValue() < 1) {
+        if (!(wish.getValue() instanceof Number n) || !isCount(n.doubleValue())) {
           throw wrong(wishes);
         }
-        found.put(wish.getKey().toString(), n.intValue());
+        found.put(String.valueOf(wish.getKey()), n.intValue());
       }
       return found;
     }
     throw wrong(wishes);
   }
 
+  private static boolean isCount(double number) {
+    return number >= 1 && number <= MOST_STANDBY && number == Math.rint(number);
+  }
+
   private static InvalidTopologyException wrong(Object wishes) {
     return new InvalidTopologyException(
-        STANDBY_EXECUTORS + ": expected {component: number of executors}, got " + wishes);
+        STANDBY_EXECUTORS
+            + ": expected {component: number of executors}, each from 1 to "
+            + MOST_STANDBY
+            + ", got "
+            + wishes);
   }
 
   private static void follow(String id, Bolt bolt) {

@@ -162,7 +162,16 @@ class RoutableTopologyTest {
 
   @Test
   void wishesThatAreNoneAreRejected() {
-    for (Object wishes : List.of("any=1", List.of("any"), Map.of("any", 0), Map.of("any", "two"))) {
+    for (Object wishes :
+        List.of(
+            "any=1",
+            List.of("any"),
+            Map.of("any", 0),
+            Map.of("any", "two"),
+            Map.of("any", 1.5),
+            Map.of("any", Integer.MAX_VALUE),
+            Map.of("any", (1L << 32) + 1),
+            Map.of("any", Double.NaN))) {
       var e =
           assertThrows(
               InvalidTopologyException.class,
