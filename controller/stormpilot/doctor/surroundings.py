@@ -10,6 +10,7 @@ from stormpilot.doctor.finding import Finding, Level
 from stormpilot.observe.isolation import isolated
 from stormpilot.observe.storm_keys import POOLS, Held, held_by_cluster, held_by_topology, isolates_by_user
 from stormpilot.operate.placing import PLAN_KEY
+from stormpilot.zookeeper.paths import normal_root
 
 SCHEDULER = "io.stormpilot.PilotScheduler"
 FALLBACK, DEFAULT_SCHEDULER = "stormpilot.fallback.scheduler", "org.apache.storm.scheduler.DefaultScheduler"
@@ -172,8 +173,8 @@ def nimbus(e: Evidence) -> Iterator[Finding]:
         )
     else:
         yield Finding("nimbus", Level.ok, f"{said.address} schedules with the plug-in; {said.leader} leads")
-    root = str(said.conf.get(ROOT) or DEFAULT_ROOT)
-    if root != e.root:
+    root = normal_root(str(said.conf.get(ROOT) or DEFAULT_ROOT))
+    if root != normal_root(e.root):
         text = f"the plug-in uses the root {root}, this command {e.root}"
         yield Finding("nimbus", Level.fail, text, f"set zookeeper.root in controller.yaml, or say --root {root}")
     for other in said.others:

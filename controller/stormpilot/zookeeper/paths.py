@@ -9,6 +9,11 @@ DEFAULT_ROOT = "/stormpilot"
 VERSION = "v1"
 
 
+def normal_root(root: str) -> str:
+    """A root as storm.yaml may have it, `a//b/`, in the form in which Nimbus and workers use it: `/a/b`."""
+    return "/" + "/".join(name for name in root.strip().split("/") if name)
+
+
 @dataclass(frozen=True)
 class Paths:
     """Absolute znode paths below `root`."""

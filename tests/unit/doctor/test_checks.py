@@ -277,6 +277,11 @@ def test_plans_that_are_signed_as_nimbus_wants_are_right() -> None:
     assert not any(f.check == "plan key" for fields in silent for f in examine(evidence(**fields)))
 
 
+def test_slashes_of_a_root_count_once() -> None:
+    e = evidence(**conf(**{"stormpilot.zookeeper.root": "//stormpilot/"}))
+    assert not [f for f in bad(e) if f.check == "nimbus"]
+
+
 def test_a_nimbus_that_would_lead_with_other_settings_is_named() -> None:
     alike = NimbusSaid(address="n2:6627", conf=CONF | {"stormpilot.zookeeper.root": "/stormpilot"})
     storms = NimbusSaid(address="n3:6627", conf={**CONF, "storm.scheduler": None}, leads=True)

@@ -97,6 +97,7 @@ public final class PilotScheduler implements IScheduler {
   }
 
   private void connect(Map<String, Object> conf) {
+    Paths paths = new Paths(config.zookeeperRoot());
     LeaderLock leaderLock = new LeaderLock(conf);
     zk =
         ClientZookeeper.mkClient(
@@ -107,7 +108,6 @@ public final class PilotScheduler implements IScheduler {
             (state, type, path) -> {},
             conf,
             DaemonType.NIMBUS);
-    Paths paths = new Paths(config.zookeeperRoot());
     watch = new PlanWatch(zk, paths, leaderLock, planKeys(config.planKeyFile()));
     watch.start();
     outbox =
@@ -115,6 +115,7 @@ public final class PilotScheduler implements IScheduler {
             new ZnodeStore(zk, Access.of(conf, config.controllerAcl(), paths)), leadingForMs());
     outbox.start();
     stateWriter = new StateWriter(paths, outbox);
+    LOG.info("plans are read and snapshots written below {}", paths.base());
   }
 
   /** Without a usable file no plan is accepted: a typing error must not open the door. */

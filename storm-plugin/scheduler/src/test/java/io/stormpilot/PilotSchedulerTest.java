@@ -85,6 +85,19 @@ class PilotSchedulerTest {
   }
 
   @Test
+  void aRootThatCannotBeLeavesEverythingToTheFallback() throws Exception {
+    Map<String, Object> conf = withoutZookeeper();
+    conf.put(PilotConfig.ZOOKEEPER_ROOT, "/a/../b");
+    PilotScheduler scheduler = prepared(conf);
+    Story story = new Story(2, 2);
+    story.pass(System.currentTimeMillis() - story.now());
+    Cluster cluster = story.topology("new", 2, 4).cluster();
+    scheduler.schedule(cluster.getTopologies(), cluster);
+    assertEquals(4, cluster.getAssignmentById("new").getExecutors().size());
+    assertDoesNotThrow(scheduler::cleanup);
+  }
+
+  @Test
   void noExceptionLeavesARound() throws Exception {
     PilotScheduler scheduler = prepared(withoutZookeeper());
     try {

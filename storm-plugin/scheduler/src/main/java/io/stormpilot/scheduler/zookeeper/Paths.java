@@ -1,7 +1,9 @@
 package io.stormpilot.scheduler.zookeeper;
 
+import io.stormpilot.scheduler.state.PilotConfig;
 import java.util.ArrayList;
 import java.util.List;
+import org.apache.storm.shade.org.apache.zookeeper.common.PathUtils;
 
 /**
  * The names of our znodes below {@code stormpilot.zookeeper.root}: the twin of {@code paths.py}.
@@ -10,13 +12,23 @@ public record Paths(String root) {
 
   private static final String VERSION = "v1";
 
-  /** {@code root} with or without a slash at either end. */
+  /**
+   * {@code root} with or without a slash at either end, and with one or more between two names.
+   *
+   * @throws IllegalArgumentException ZooKeeper knows no such path
+   */
   public Paths {
-    String trimmed = root.strip();
-    while (trimmed.endsWith("/")) {
-      trimmed = trimmed.substring(0, trimmed.length() - 1);
+    String normal = ("/" + root.strip()).replaceAll("/+", "/");
+    try {
+      PathUtils.validatePath(normal + (normal.endsWith("/") ? "" : "/") + VERSION);
+    } catch (IllegalArgumentException e) {
+      throw new IllegalArgumentException(
+          "storm.yaml: %s is %s, expected a path of znodes, as %s: %s"
+              .formatted(
+                  PilotConfig.ZOOKEEPER_ROOT, root, PilotConfig.DEFAULT_ROOT, e.getMessage()),
+          e);
     }
-    root = trimmed.isEmpty() || trimmed.startsWith("/") ? trimmed : "/" + trimmed;
+    root = normal.endsWith("/") ? normal.substring(0, normal.length() - 1) : normal;
   }
 
   public String base() {

@@ -53,10 +53,7 @@ public record HookConfig(boolean enabled, long periodMs, String zookeeperRoot) {
   private static String root(Map<String, Object> conf) {
     Object value = conf.get(ZOOKEEPER_ROOT);
     String text = value == null ? "" : value.toString().strip();
-    String root = text.isEmpty() ? "/stormpilot" : text;
-    while (root.endsWith("/")) {
-      root = root.substring(0, root.length() - 1);
-    }
-    return root.isEmpty() || root.startsWith("/") ? root : "/" + root;
+    String root = ("/" + (text.isEmpty() ? "stormpilot" : text)).replaceAll("/+", "/");
+    return root.endsWith("/") ? root.substring(0, root.length() - 1) : root;
   }
 }

@@ -31,6 +31,13 @@ class HookConfigTest {
     assertEquals("/stormpilot", HookConfig.of(conf).zookeeperRoot());
   }
 
+  /** As the scheduler and Python components read it. */
+  @Test
+  void slashesOfARootCountOnce() {
+    Map<String, Object> conf = Map.of("stormpilot.zookeeper.root", "a//b/");
+    assertEquals("/a/b", HookConfig.of(conf).zookeeperRoot());
+  }
+
   @Test
   void valueThatCannotBeUsedIsReplaced() {
     for (Object wrong : new Object[] {"often", -1, 0, 1e9}) {
