@@ -67,6 +67,8 @@ public final class PilotScheduler implements IScheduler {
   private Outbox outbox;
   private StateWriter stateWriter;
   private boolean hasLed;
+
+  /** When the last round ended; when it began, where the clock was set back meanwhile. */
   private long lastRoundMs;
 
   /** As it was read when this Nimbus last took over. */
@@ -136,10 +138,11 @@ public final class PilotScheduler implements IScheduler {
   }
 
   /**
-   * Rounds further apart than this count as those of two terms, whoever led in between: what is
-   * known of the election may be as old as the last round (all of this process may have stood
-   * still), and executors whose heartbeats Nimbus missed meanwhile need the grace of a take-over.
-   * So do rounds between which the clock was set back: what is remembered would seem to be to come.
+   * Rounds with a longer pause between them count as those of two terms, whoever led in between:
+   * what is known of the election may be as old as the last round (all of this process may have
+   * stood still), and executors whose heartbeats Nimbus missed meanwhile need the grace of a
+   * take-over. So do rounds between which the clock was set back: what is remembered would seem to
+   * be to come. A round itself may take longer: Nimbus hears heartbeats meanwhile.
    */
   private long leadingForMs() {
     return 30_000 + 3 * config.monitorFreqMs();
@@ -148,6 +151,7 @@ public final class PilotScheduler implements IScheduler {
   @Override
   public void schedule(Topologies topologies, Cluster cluster) {
     long start = System.nanoTime();
+    long startMs = Time.currentTimeMillis();
     try {
       round(topologies, cluster);
     } catch (Throwable e) {
@@ -155,6 +159,7 @@ public final class PilotScheduler implements IScheduler {
       LOG.error("this round failed; placed topologies stay as they are", e);
       rescue(topologies, cluster);
     }
+    lastRoundMs = Math.max(startMs, Time.currentTimeMillis());
     metrics.took((System.nanoTime() - start) / 1_000_000);
   }
 
@@ -163,9 +168,10 @@ public final class PilotScheduler implements IScheduler {
     boolean newTerm =
         !hasLed || now - lastRoundMs > leadingForMs() || now < lastRoundMs || lostTheLead();
     hasLed = true;
-    lastRoundMs = now;
     if (newTerm) {
       takeOver(now);
+    } else if (outbox != null && outbox.dropped()) {
+      stateWriter.takeOver(leader.ours());
     }
     View view = watch != null && watch.refreshed() ? watch.view() : View.UNKNOWN;
     RoundOutcome outcome =

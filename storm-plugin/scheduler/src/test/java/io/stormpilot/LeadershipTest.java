@@ -17,6 +17,8 @@ import java.util.Map;
 import org.apache.storm.metric.StormMetricsRegistry;
 import org.apache.storm.nimbus.NimbusInfo;
 import org.apache.storm.scheduler.Cluster;
+import org.apache.storm.scheduler.IScheduler;
+import org.apache.storm.scheduler.Topologies;
 import org.apache.storm.scheduler.WorkerSlot;
 import org.apache.storm.shade.org.apache.curator.framework.CuratorFramework;
 import org.apache.storm.utils.Time;
@@ -147,6 +149,39 @@ class LeadershipTest {
       round();
 
       eventually("the cluster told anew", SOON, () -> version() == VERSION_OF_ANOTHER + 1);
+    }
+  }
+
+  /** A fallback that takes 100 s, as the ResourceAwareScheduler may for each topology. */
+  public static final class Slow implements IScheduler {
+    @Override
+    public void prepare(Map<String, Object> conf, StormMetricsRegistry registry) {}
+
+    @Override
+    public void schedule(Topologies topologies, Cluster cluster) {
+      Time.advanceTime(100_000);
+    }
+
+    @Override
+    public Map<String, Map<String, Double>> config() {
+      return Map.of();
+    }
+  }
+
+  /** Else each round would keep lost executors where they were, as one after a take-over does. */
+  @ParameterizedTest
+  @ValueSource(booleans = {true, false})
+  void aLongRoundIsNoPause(boolean withElection) throws Exception {
+    conf.put(PilotConfig.FALLBACK_SCHEDULER, Slow.class.getName());
+    try (Time.SimulatedTime time = new Time.SimulatedTime()) {
+      firstRound(withElection);
+      anotherWrites();
+      story.topology("u", 1, 2);
+
+      round();
+
+      isTold("u");
+      assertEquals(VERSION_OF_ANOTHER, version());
     }
   }
 

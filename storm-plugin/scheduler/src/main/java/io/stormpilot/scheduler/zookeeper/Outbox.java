@@ -43,6 +43,7 @@ public final class Outbox implements AutoCloseable {
   private final Thread thread;
   private ZnodeStore store;
   private boolean deposed;
+  private boolean dropped;
   private long leadingUntil = System.nanoTime();
   private boolean busy;
   private boolean closed;
@@ -75,6 +76,7 @@ public final class Outbox implements AutoCloseable {
     try {
       store = store.fencedBy(leaderNode);
       deposed = false;
+      dropped = false;
       jobs.clear();
       changed.signalAll();
     } finally {
@@ -88,6 +90,19 @@ public final class Outbox implements AutoCloseable {
     lock.lock();
     try {
       return deposed;
+    } finally {
+      lock.unlock();
+    }
+  }
+
+  /**
+   * Whether writes of this term were dropped because no round had ended for long: where this Nimbus
+   * leads on, they have to be offered again.
+   */
+  public boolean dropped() {
+    lock.lock();
+    try {
+      return dropped;
     } finally {
       lock.unlock();
     }
@@ -176,6 +191,7 @@ public final class Outbox implements AutoCloseable {
         if (!jobs.isEmpty() && System.nanoTime() - leadingUntil > 0) {
           LOG.info("no longer scheduling here: {} writes are dropped", jobs.size());
           jobs.clear();
+          dropped = true;
           changed.signalAll();
         }
         Iterator<Map.Entry<String, Job>> first = jobs.entrySet().iterator();

@@ -3,6 +3,7 @@ package io.stormpilot.scheduler.zookeeper;
 import static io.stormpilot.Eventually.eventually;
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNotNull;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
@@ -138,6 +139,9 @@ class OutboxTest extends OutboxFixture {
       former.leading();
       former.offer("/stale", s -> s.write("/stale", message(1)));
       assertTrue(former.flush(60_000));
+      assertTrue(former.dropped(), "it has to be told anew");
+      former.takeOver(null);
+      assertFalse(former.dropped());
     }
     assertNull(read("/stale"));
   }
