@@ -225,6 +225,7 @@ public final class PlanWatch implements AutoCloseable {
       }
       Leader now = leaderLock.read(znodes, leader);
       if (asked || !now.equals(leader)) {
+        znodes.forgetListed();
         statuses = readStatuses();
         placements = readPlacements();
       }
@@ -297,7 +298,9 @@ public final class PlanWatch implements AutoCloseable {
     long epoch = epoch(entries);
     znodes.forgetSolvedProblems(topologyIds, named);
     List<Problem> shown = znodes.problems(View.MAX_PROBLEMS);
-    return new View(true, entries, paused, off, controllerUp, epoch, statuses, placements, shown);
+    // Plans that cannot be listed are not the same as none: what runs by them would lose them.
+    boolean known = znodes.haveListed(List.of(paths.plans(), paths.modes(), paths.pauses()));
+    return new View(known, entries, paused, off, controllerUp, epoch, statuses, placements, shown);
   }
 
   private PlanEntry plan(String id, byte[] data) {

@@ -170,18 +170,20 @@ final class ZnodeReader {
     return answerOf(path, () -> zk.getData().storingStatIn(at).forPath(path));
   }
 
-  /** The children of a node; those of the last time and a problem where they are too many. */
+  /**
+   * The children of a node; those of the last time and a problem where they cannot be listed.
+   *
+   * <p>ZooKeeper 3.9 asks for the permission to read a node also to tell whether it is there.
+   */
   List<String> children(String path) throws Exception {
     problems.remove(path);
     folders.remove(path);
-    Stat stat = zk.checkExists().usingWatcher(watcher).forPath(path);
-    if (stat == null) {
-      listed.remove(path);
-      return List.of();
-    }
     List<String> children = null;
     try {
-      if (stat.getNumChildren() > ZnodeStore.MAX_CHILDREN) {
+      Stat stat = zk.checkExists().usingWatcher(watcher).forPath(path);
+      if (stat == null) {
+        children = List.of();
+      } else if (stat.getNumChildren() > ZnodeStore.MAX_CHILDREN) {
         String text = "it has " + stat.getNumChildren() + " children, more than ";
         setFolderProblem(path, new Rejection(Reason.MALFORMED, text + ZnodeStore.MAX_CHILDREN));
       } else {
@@ -198,6 +200,16 @@ final class ZnodeReader {
     }
     listed.put(path, List.copyOf(children));
     return children;
+  }
+
+  /** Whether these nodes have been listed, or were found not to be there. */
+  boolean haveListed(List<String> paths) {
+    return listed.keySet().containsAll(paths);
+  }
+
+  /** What was listed so far may be of an earlier time: it no longer counts. */
+  void forgetListed() {
+    listed.clear();
   }
 
   /**
@@ -251,11 +263,20 @@ final class ZnodeReader {
     losses.keySet().removeIf(path -> isGone(path, paths.plans(), topologyIds));
     losses.keySet().removeIf(path -> isGone(path, paths.modes(), modeNames));
     for (Map.Entry<String, Long> node : List.copyOf(unreadOnce.entrySet())) {
-      Stat stat = zk.checkExists().usingWatcher(watcher).forPath(node.getKey());
-      if (stat == null || stat.getMzxid() != node.getValue()) {
+      if (mzxid(node.getKey()) != node.getValue()) {
         problems.remove(node.getKey());
         unreadOnce.remove(node.getKey());
       }
+    }
+  }
+
+  /** The last change of a node: -1 where it is gone, 0 where it may not be read. */
+  private long mzxid(String path) throws Exception {
+    try {
+      Stat stat = zk.checkExists().usingWatcher(watcher).forPath(path);
+      return stat == null ? -1 : stat.getMzxid();
+    } catch (KeeperException.NoAuthException e) {
+      return 0;
     }
   }
 

@@ -30,6 +30,8 @@ import org.apache.storm.shade.org.apache.zookeeper.ZooDefs;
 import org.apache.storm.shade.org.apache.zookeeper.data.ACL;
 import org.apache.storm.shade.org.apache.zookeeper.data.Id;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** The view of a real ZooKeeper, also when that goes away. */
 class PlanWatchTest extends WatchFixture {
@@ -161,6 +163,45 @@ class PlanWatchTest extends WatchFixture {
 
     assertNotNull(watch.view().plans().get(ID).plan());
     assertEquals(Reason.MALFORMED, watch.view().plans().get("locked").rejection().reason());
+  }
+
+  /** No plan is not the same as none that can be seen: what runs by one would lose it. */
+  @ParameterizedTest
+  @ValueSource(strings = {"plans", "settings/mode", "settings/pause"})
+  void aFolderThatANewLeaderCannotListIsUnknownAndNotEmpty(String folder) throws Exception {
+    put(PATHS.plan(ID), Contract.bytes("plan.json"));
+    put(PATHS.pauses() + "/words", new byte[0]);
+    put(PATHS.modes() + "/words", Contract.bytes("mode.json"));
+    assertTrue(watch.refresh(60_000));
+    assertTrue(watch.view().loaded());
+    String path = PATHS.base() + "/" + folder;
+    List<ACL> nobody = List.of(new ACL(ZooDefs.Perms.ADMIN, ZooDefs.Ids.ANYONE_ID_UNSAFE));
+    other.setACL().withACL(nobody).forPath(path);
+
+    assertTrue(watch.refresh(60_000));
+
+    assertFalse(watch.view().loaded());
+    assertEquals(folder, watch.view().problems().get(0).path());
+
+    other.setACL().withACL(ZooDefs.Ids.OPEN_ACL_UNSAFE).forPath(path);
+    assertTrue(watch.refresh(60_000));
+    assertTrue(watch.view().loaded());
+    assertNotNull(watch.view().plans().get(ID).plan());
+    assertTrue(watch.view().paused("words"));
+  }
+
+  @Test
+  void aStatusThatNobodyMayReadSpoilsOnlyItself() throws Exception {
+    put(PATHS.plan(ID), Contract.bytes("plan.json"));
+    put(PATHS.status(ID), Contract.bytes("status.json"));
+    List<ACL> nobody = List.of(new ACL(ZooDefs.Perms.READ, new Id("ip", "10.9.8.7")));
+    other.create().withACL(nobody).forPath(PATHS.status("locked"), text("x"));
+
+    assertTrue(watch.refresh(60_000));
+    assertTrue(watch.refresh(60_000));
+
+    assertEquals(Set.of(ID), watch.view().statuses().keySet());
+    assertEquals("status/locked", watch.view().problems().get(0).path());
   }
 
   @Test
