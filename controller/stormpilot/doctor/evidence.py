@@ -14,7 +14,7 @@ from stormpilot.doctor import ensemble
 from stormpilot.doctor.registered import registered_address
 from stormpilot.errors import RefusedError, StormpilotError, UnreachableError, UsageError
 from stormpilot.logins.jaas import SaslLogin
-from stormpilot.messages.core import ClusterSnapshot
+from stormpilot.messages.core import ClusterSnapshot, OwnerMessage, decode
 from stormpilot.messages.failures import failures_named
 from stormpilot.messages.limits import HISTORY, text_within
 from stormpilot.nimbus import Address, Nimbus
@@ -74,7 +74,8 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     per topology id the age (s) of its newest report, `thresholds` when they were mined (epoch, ms), `nimbus_given`
     whether its address was named, `signs` whether the controller signs plans (None: its configuration is not known).
     `nimbus_elsewhere`: our Nimbus does not answer, and those at Storm's usual root are of another Storm on this
-    ZooKeeper. `storm_*`: names below Storm's own znodes, None: not shown.
+    ZooKeeper. `owner`: the Storm cluster that the znodes below the root are of (None: nobody says), `owner_error` why
+    that cannot be read. `storm_*`: names below Storm's own znodes, None: not shown.
     """
 
     now_ms: int
@@ -90,6 +91,8 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     written: list[Written] = []
     reports: Mapping[str, float] = {}
     thresholds: Mapping[str, int] = {}
+    owner: OwnerMessage | None = None
+    owner_error: str = ""
     nimbus: NimbusSaid | None = None
     nimbus_given: bool = False
     nimbus_elsewhere: bool = False
@@ -154,6 +157,7 @@ def _look(
     newest: dict[str, int] = {}
     for r in reports:
         newest[r.topology_id] = max(newest.get(r.topology_id, 0), r.written_at_ms)
+    owner, owner_error = _owner(zookeeper, paths)
     registered = _registered(zookeeper)
     plug_in_host = seen.cluster.shim.nimbus if seen.cluster else None
     said = _ask_nimbus(_addresses(nimbus, registered, plug_in_host, nimbus_login))
@@ -175,6 +179,8 @@ def _look(
         written=written,
         reports={t: (now_ms - at) / 1000 for t, at in newest.items()},
         thresholds=_thresholds(zookeeper, paths),
+        owner=owner,
+        owner_error=owner_error,
         nimbus=said,
         nimbus_elsewhere=elsewhere,
         storm_nimbuses=nimbuses,
@@ -230,6 +236,18 @@ def _thresholds(zookeeper: ZooKeeper, paths: Paths) -> dict[str, int]:
         except UsageError:
             found[i] = node.written_at_ms
     return found
+
+
+def _owner(zookeeper: ZooKeeper, paths: Paths) -> tuple[OwnerMessage | None, str]:
+    (node,) = zookeeper.read([paths.owner], keep_denied=True)
+    if node is None:
+        return None, ""
+    if node.denied:
+        return None, "we may not read it"
+    try:
+        return decode(node.data, OwnerMessage, paths.owner), ""
+    except UsageError as e:
+        return None, str(e)
 
 
 def _owned(paths: Paths, topologies: Sequence[str] = ()) -> dict[str, str]:

@@ -15,6 +15,7 @@ from stormpilot.zookeeper.paths import normal_root
 SCHEDULER = "io.stormpilot.PilotScheduler"
 FALLBACK, DEFAULT_SCHEDULER = "stormpilot.fallback.scheduler", "org.apache.storm.scheduler.DefaultScheduler"
 ROOT, DEFAULT_ROOT = "stormpilot.zookeeper.root", "/stormpilot"
+STORM_ROOT = "storm.zookeeper.root"
 ALIKE = {"storm.scheduler": "Storm's default", ROOT: DEFAULT_ROOT, FALLBACK: DEFAULT_SCHEDULER}
 """Keys, with their defaults, that must be alike on every Nimbus: another one may lead next."""
 KNOWN_ZOOKEEPER = ("3.8.", "3.9.")
@@ -179,6 +180,28 @@ def nimbus(e: Evidence) -> Iterator[Finding]:
         yield Finding("nimbus", Level.fail, text, f"set zookeeper.root in controller.yaml, or say --root {root}")
     for other in said.others:
         yield from _beside(said, other)
+
+
+def owner(e: Evidence) -> Iterator[Finding]:
+    """Whether what is below the root is of the Storm cluster whose Nimbus was asked."""
+    path = f"{normal_root(e.root)}/v1/owner"
+    if e.owner_error:
+        text = f"{path}: {e.owner_error}: the plug-in writes nothing and applies no new plans"
+        yield Finding("owner", Level.fail, text, f"if no other Storm cluster uses {e.root}: in zkCli.sh, delete {path}")
+        return
+    if e.owner is None or e.nimbus is None or e.nimbus.error:
+        return
+    theirs, ours = normal_root(e.owner.storm_root), normal_root(str(e.nimbus.conf.get(STORM_ROOT) or "/storm"))
+    if theirs != ours:
+        yield Finding(
+            "owner",
+            Level.fail,
+            f"{e.root} is of the Storm cluster with storm.zookeeper.root {theirs} (Nimbus {e.owner.nimbus}); that of "
+            f"Nimbus at {e.nimbus.address} is {ours}: its plug-in writes nothing and applies no plans",
+            f"another {ROOT} in storm.yaml of one of the two; where that cluster is gone: in zkCli.sh, delete {path}",
+        )
+    else:
+        yield Finding("owner", Level.ok, f"{e.root} is of this Storm cluster")
 
 
 def _beside(said: NimbusSaid, other: NimbusSaid) -> Iterator[Finding]:

@@ -86,6 +86,17 @@ class ClusterSnapshot(Message, frozen=True, kw_only=True):
     problems: list[ZnodeProblem] = []
 
 
+class OwnerMessage(Message, frozen=True, kw_only=True):
+    """`owner` (shim): the Storm cluster that everything below the root is of, by its `storm.zookeeper.root`.
+
+    `nimbus` (host:port) wrote it. A plug-in of another Storm cluster writes nothing below the root.
+    """
+
+    storm_root: str
+    nimbus: str = ""
+    claimed_at_ms: int = 0
+
+
 # --- topologies/<topology-id> (shim) --------------------------------------------------------------------------------
 
 

@@ -31,6 +31,11 @@ class Paths:
         return f"{self.base}/cluster"
 
     @property
+    def owner(self) -> str:
+        """The Storm cluster that all of this is of, written by the shim."""
+        return f"{self.base}/owner"
+
+    @property
     def leader(self) -> str:
         """Parent of the controllers' election nodes."""
         return f"{self.base}/leader"

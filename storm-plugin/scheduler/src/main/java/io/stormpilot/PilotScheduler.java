@@ -16,6 +16,7 @@ import io.stormpilot.scheduler.zookeeper.Access;
 import io.stormpilot.scheduler.zookeeper.LeaderLock;
 import io.stormpilot.scheduler.zookeeper.LeaderLock.Leader;
 import io.stormpilot.scheduler.zookeeper.Outbox;
+import io.stormpilot.scheduler.zookeeper.Ownership;
 import io.stormpilot.scheduler.zookeeper.Paths;
 import io.stormpilot.scheduler.zookeeper.PlanWatch;
 import io.stormpilot.scheduler.zookeeper.ZnodeStore;
@@ -68,6 +69,9 @@ public final class PilotScheduler implements IScheduler {
   private StateWriter stateWriter;
   private boolean hasLed;
 
+  /** A round told nothing, since what is in ZooKeeper was not known, or not ours. */
+  private boolean untold;
+
   /** When the last round ended; when it began, where the clock was set back meanwhile. */
   private long lastRoundMs;
 
@@ -116,7 +120,7 @@ public final class PilotScheduler implements IScheduler {
         new Outbox(
             new ZnodeStore(zk, Access.of(conf, config.controllerAcl(), paths)), leadingForMs());
     outbox.start();
-    stateWriter = new StateWriter(paths, outbox);
+    stateWriter = new StateWriter(paths, outbox, new Ownership(paths, leaderLock.identity()));
     LOG.info("plans are read and snapshots written below {}", paths.base());
   }
 
@@ -170,15 +174,20 @@ public final class PilotScheduler implements IScheduler {
     hasLed = true;
     if (newTerm) {
       takeOver(now);
-    } else if (outbox != null && outbox.dropped()) {
-      stateWriter.takeOver(leader.ours());
     }
     View view = watch != null && watch.refreshed() ? watch.view() : View.UNKNOWN;
     RoundOutcome outcome =
         new Round(config, memory, fallback, topologies, cluster, view, now).run();
     metrics.count(outcome);
+    metrics.foreignRoot(view.foreign());
     if (view.loaded()) {
+      if (untold || outbox.dropped()) {
+        stateWriter.takeOver(leader.ours());
+        untold = false;
+      }
       stateWriter.write(outcome, shim.with(guarantees()), memory, cluster, view, now);
+    } else {
+      untold = true;
     }
   }
 

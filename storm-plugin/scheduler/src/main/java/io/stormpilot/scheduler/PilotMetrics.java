@@ -16,6 +16,8 @@ public final class PilotMetrics {
   private final AtomicLong workersMoved = new AtomicLong();
   private final AtomicLong failedRounds = new AtomicLong();
 
+  private final AtomicLong foreignRoot = new AtomicLong();
+
   /** Show them among Nimbus's metrics. */
   public void register(StormMetricsRegistry registry) {
     register(registry, "stormpilot:schedule-time-ms", scheduleTimeMs);
@@ -23,6 +25,7 @@ public final class PilotMetrics {
     register(registry, "stormpilot:plans-rejected", plansRejected);
     register(registry, "stormpilot:workers-moved", workersMoved);
     register(registry, "stormpilot:failed-rounds", failedRounds);
+    register(registry, "stormpilot:foreign-root", foreignRoot);
   }
 
   private static void register(StormMetricsRegistry registry, String name, AtomicLong value) {
@@ -40,6 +43,11 @@ public final class PilotMetrics {
   /** A round failed. */
   public void failed() {
     failedRounds.incrementAndGet();
+  }
+
+  /** Whether the znodes at our root are of another Storm cluster. */
+  public void foreignRoot(boolean isForeign) {
+    foreignRoot.set(isForeign ? 1 : 0);
   }
 
   /** How long the last round took. */

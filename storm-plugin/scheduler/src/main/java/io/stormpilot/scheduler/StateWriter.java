@@ -9,6 +9,7 @@ import io.stormpilot.scheduler.state.TopologySnapshot;
 import io.stormpilot.scheduler.state.View;
 import io.stormpilot.scheduler.zookeeper.Cleaner;
 import io.stormpilot.scheduler.zookeeper.Outbox;
+import io.stormpilot.scheduler.zookeeper.Ownership;
 import io.stormpilot.scheduler.zookeeper.Paths;
 import io.stormpilot.scheduler.zookeeper.SnapshotWriter;
 import java.util.HashMap;
@@ -29,6 +30,7 @@ public final class StateWriter {
 
   private final Paths paths;
   private final Outbox outbox;
+  private final Ownership ownership;
   private final SnapshotWriter writer;
   private final Cleaner cleaner;
   private final StatusBoard board = new StatusBoard();
@@ -36,9 +38,11 @@ public final class StateWriter {
   private ClusterSnapshot lastCluster;
   private long cleanedAtMs;
 
-  public StateWriter(Paths paths, Outbox outbox) {
+  /** Writes only while {@code ownership} holds: nothing of another Storm cluster is touched. */
+  public StateWriter(Paths paths, Outbox outbox, Ownership ownership) {
     this.paths = paths;
     this.outbox = outbox;
+    this.ownership = ownership;
     this.writer = new SnapshotWriter(paths, Time::currentTimeMillis);
     this.cleaner = new Cleaner(paths);
   }
@@ -54,7 +58,7 @@ public final class StateWriter {
     lastCluster = null;
     cleanedAtMs = 0;
     outbox.takeOver(leaderNode);
-    outbox.offer(
+    offer(
         paths.base(),
         store -> {
           writer.forget();
@@ -74,7 +78,7 @@ public final class StateWriter {
     StatusBoard.show(round.statuses(), cluster);
     for (Status status : board.news(round.statuses(), view.statuses(), now)) {
       String path = paths.status(status.topologyId());
-      outbox.offer(path, store -> store.write(path, status.json()));
+      offer(path, store -> store.write(path, status.json()));
     }
     writeCluster(
         ClusterSnapshot.of(
@@ -83,7 +87,7 @@ public final class StateWriter {
     if (now - cleanedAtMs >= CLEAN_EVERY_MS) {
       cleanedAtMs = now;
       Set<String> alive = Set.copyOf(cluster.getTopologies().getAllIds());
-      outbox.offer(
+      offer(
           paths.topologies(),
           store -> {
             writer.keepOnly(alive);
@@ -92,10 +96,20 @@ public final class StateWriter {
     }
   }
 
+  private void offer(String path, Outbox.Job job) {
+    outbox.offer(
+        path,
+        store -> {
+          if (ownership.holds(store)) {
+            job.run(store);
+          }
+        });
+  }
+
   private void writeCluster(ClusterSnapshot snapshot) {
     if (!snapshot.equals(lastCluster)) {
       lastCluster = snapshot;
-      outbox.offer(paths.cluster(), store -> writer.write(snapshot, store));
+      offer(paths.cluster(), store -> writer.write(snapshot, store));
     }
   }
 
@@ -109,7 +123,7 @@ public final class StateWriter {
         continue;
       }
       written.put(id, snapshot);
-      outbox.offer(paths.topology(id), store -> writer.write(snapshot, store));
+      offer(paths.topology(id), store -> writer.write(snapshot, store));
       if (before == null) {
         makeWorkersNodes(snapshot.topology());
       }
@@ -125,7 +139,7 @@ public final class StateWriter {
    */
   private void makeWorkersNodes(TopologyDetails topology) {
     for (String path : List.of(paths.load(topology.getId()), paths.keyedState(topology.getId()))) {
-      outbox.offer(path, store -> store.makeForTopology(path, topology.getConf()));
+      offer(path, store -> store.makeForTopology(path, topology.getConf()));
     }
   }
 }

@@ -113,4 +113,21 @@ public record Status(
         inForcePlanId,
         workersWanted);
   }
+
+  /** With its text no longer than one that is written. */
+  public Status withTextCut() {
+    return new Status(
+        topologyId,
+        planId,
+        planSet,
+        state,
+        code,
+        Rejection.cut(text),
+        sinceMs,
+        writtenAtMs,
+        movedWorkers,
+        pendingWorkers,
+        inForcePlanId,
+        workersWanted);
+  }
 }

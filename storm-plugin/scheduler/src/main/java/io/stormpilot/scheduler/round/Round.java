@@ -220,19 +220,23 @@ public final class Round {
     if (topology.held() == Reason.ISOLATED) {
       return Intent.FALLBACK;
     }
+    TopologyMemory m = topology.memory();
+    if (view.foreign() && !m.owns()) {
+      return Intent.FALLBACK;
+    }
     if (!view.loaded()) {
       return intendUnknowing(topology, justLeads);
     }
-    TopologyMemory m = topology.memory();
     Intent intent = intendUnlessHeld(topology, m);
     return intent == Intent.MOVE && topology.held() != null ? Intent.STILL : intent;
   }
 
   /**
-   * Without ZooKeeper. Where lost executors ran is not known to a Nimbus that has just begun to
-   * lead: they wait for it to be read, at most {@code stormpilot.take.over.grace.secs}. So does a
-   * topology that runs nowhere, unless it was launched just now: Storm shows one whose executors
-   * all seem dead like one that was never placed.
+   * Without ZooKeeper, or by a plan from before the root was another Storm cluster's. Where lost
+   * executors ran is not known to a Nimbus that has just begun to lead: they wait for it to be
+   * read, at most {@code stormpilot.take.over.grace.secs}. So does a topology that runs nowhere,
+   * unless it was launched just now: Storm shows one whose executors all seem dead like one that
+   * was never placed.
    */
   private Intent intendUnknowing(TopologyContext topology, boolean justLeads) {
     boolean waits = justLeads && topology.memory().lastWhole().isEmpty();

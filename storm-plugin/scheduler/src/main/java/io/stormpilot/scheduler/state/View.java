@@ -22,6 +22,7 @@ import java.util.Set;
  * @param placements by topology id, where its executors were by the last leader's snapshot
  * @param problems znodes that cannot be read, at most {@link #MAX_PROBLEMS}; what was last read of
  *     them counts
+ * @param foreign all of it is of another Storm cluster: nothing of it is known here
  */
 public record View(
     boolean loaded,
@@ -32,13 +33,34 @@ public record View(
     long epoch,
     Map<String, Status> statuses,
     Map<String, Placement> placements,
-    List<Problem> problems) {
+    List<Problem> problems,
+    boolean foreign) {
 
   public static final int MAX_PROBLEMS = 20;
 
   /** Nothing is known. */
   public static final View UNKNOWN =
       new View(false, Map.of(), Set.of(), Set.of(), false, 0, Map.of(), Map.of(), List.of());
+
+  /** What is there is ours. */
+  public View(
+      boolean loaded,
+      Map<String, PlanEntry> plans,
+      Set<String> paused,
+      Set<String> off,
+      boolean controllerUp,
+      long epoch,
+      Map<String, Status> statuses,
+      Map<String, Placement> placements,
+      List<Problem> problems) {
+    this(loaded, plans, paused, off, controllerUp, epoch, statuses, placements, problems, false);
+  }
+
+  /** What is there is another Storm cluster's. */
+  public static View foreign(long epoch) {
+    return new View(
+        false, Map.of(), Set.of(), Set.of(), false, epoch, Map.of(), Map.of(), List.of(), true);
+  }
 
   public View {
     plans = Map.copyOf(plans);

@@ -1,5 +1,6 @@
 package io.stormpilot.scheduler.zookeeper;
 
+import io.stormpilot.scheduler.message.RootOwner;
 import java.nio.charset.StandardCharsets;
 import java.util.Comparator;
 import java.util.Map;
@@ -39,13 +40,19 @@ public final class LeaderLock {
   private static final int MAX_ADDRESS_BYTES = 1_024;
 
   private final String path;
+  private final String root;
   private final String address;
 
   /** The election in which the Nimbus of this storm.yaml stands. */
   public LeaderLock(Map<String, Object> conf) {
-    String root = ObjectReader.getString(conf.get(Config.STORM_ZOOKEEPER_ROOT));
+    root = ObjectReader.getString(conf.get(Config.STORM_ZOOKEEPER_ROOT));
     path = ZKPaths.makePath(root, "leader-lock");
     address = NimbusInfo.fromConf(conf).toHostPortString();
+  }
+
+  /** What our znodes name their owner by. */
+  public RootOwner identity() {
+    return new RootOwner(root, address);
   }
 
   /** Who leads now, after this one. */

@@ -73,6 +73,11 @@ public record Paths(String root) {
     return base() + "/cluster";
   }
 
+  /** Whose all of this is. */
+  public String owner() {
+    return base() + "/owner";
+  }
+
   public String leader() {
     return base() + "/leader";
   }

@@ -12,6 +12,7 @@ import io.stormpilot.scheduler.state.Placement;
 import io.stormpilot.scheduler.state.PlacementParser;
 import io.stormpilot.scheduler.state.View;
 import io.stormpilot.scheduler.zookeeper.LeaderLock.Leader;
+import io.stormpilot.scheduler.zookeeper.Ownership.Verdict;
 import io.stormpilot.scheduler.zookeeper.ZnodeReader.Known;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
@@ -58,6 +59,7 @@ public final class PlanWatch implements AutoCloseable {
   private final Paths paths;
   private final PlanKeys keys;
   private final LeaderLock leaderLock;
+  private final Ownership ownership;
   private final PlanMemory memory;
   private final ReentrantLock lock = new ReentrantLock();
   private final Condition changed = lock.newCondition();
@@ -95,6 +97,7 @@ public final class PlanWatch implements AutoCloseable {
     this.zk = zk;
     this.paths = paths;
     this.leaderLock = leaderLock;
+    this.ownership = new Ownership(paths, leaderLock.identity());
     this.keys = keys;
     this.znodes = new ZnodeReader(zk, paths, event -> wake());
     this.memory = new PlanMemory(Runtime.getRuntime().maxMemory() / PART_OF_HEAP);
@@ -272,6 +275,10 @@ public final class PlanWatch implements AutoCloseable {
   }
 
   private View read() throws Exception {
+    Verdict owner = ownership.judge(znodes);
+    if (owner == Verdict.FOREIGN) {
+      return View.foreign(view.epoch());
+    }
     Set<String> topologyIds = new HashSet<>(znodes.children(paths.plans()));
     plans.keySet().retainAll(topologyIds);
     for (String id : topologyIds) {
@@ -299,7 +306,8 @@ public final class PlanWatch implements AutoCloseable {
     znodes.forgetSolvedProblems(topologyIds, named);
     List<Problem> shown = znodes.problems(View.MAX_PROBLEMS);
     // Plans that cannot be listed are not the same as none: what runs by them would lose them.
-    boolean known = znodes.haveListed(List.of(paths.plans(), paths.modes(), paths.pauses()));
+    boolean listed = znodes.haveListed(List.of(paths.plans(), paths.modes(), paths.pauses()));
+    boolean known = listed && owner == Verdict.OURS;
     return new View(known, entries, paused, off, controllerUp, epoch, statuses, placements, shown);
   }
 
@@ -353,28 +361,12 @@ public final class PlanWatch implements AutoCloseable {
           paths.status(id),
           Limits.STATUS,
           data -> {
-            Status status = withTextCut(Status.read(data));
+            Status status = Status.read(data).withTextCut();
             rest.take(status);
             return read.put(id, status);
           });
     }
     return read;
-  }
-
-  private static Status withTextCut(Status status) {
-    return new Status(
-        status.topologyId(),
-        status.planId(),
-        status.planSet(),
-        status.state(),
-        status.code(),
-        new Rejection(status.code(), status.text()).text(),
-        status.sinceMs(),
-        status.writtenAtMs(),
-        status.movedWorkers(),
-        status.pendingWorkers(),
-        status.inForcePlanId(),
-        status.workersWanted());
   }
 
   private Map<String, Placement> readPlacements() throws Exception {

@@ -131,7 +131,7 @@ final class ZnodeReader {
   }
 
   /** What the reader makes of the data; null and a problem where it fails, in whatever way. */
-  private <T> T contain(String path, Reader<T> reader, byte[] data) {
+  <T> T contain(String path, Reader<T> reader, byte[] data) {
     try {
       return reader.read(data);
     } catch (MessageException e) {
@@ -239,6 +239,10 @@ final class ZnodeReader {
       problems.put(path, problem);
       log(path, problem);
     }
+  }
+
+  boolean hasProblem(String path) {
+    return problems.containsKey(path);
   }
 
   private void setFolderProblem(String path, Rejection why) {

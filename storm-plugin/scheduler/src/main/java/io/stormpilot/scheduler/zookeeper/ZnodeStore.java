@@ -127,6 +127,26 @@ public final class ZnodeStore {
   }
 
   /**
+   * Make a node with a message where there is none, parents included.
+   *
+   * @return whether it was made: false where another was quicker
+   */
+  boolean makeMessage(String path, JsonObject message) throws Exception, TooLargeException {
+    try {
+      create(path, Payload.encode(message), access.acls(path));
+      return true;
+    } catch (KeeperException.NodeExistsException e) {
+      return false;
+    }
+  }
+
+  /** The transaction that wrote a node last; -1 without such a node. */
+  long lastChange(String path) throws Exception {
+    Stat stat = zk.checkExists().forPath(path);
+    return stat == null ? -1 : stat.getMzxid();
+  }
+
+  /**
    * Make an empty node with these ACLs where there is none, parents included, and give it these
    * ACLs where everybody may change it. A transaction cannot set ACLs: whether this Nimbus still
    * leads is asked right before, since a later leader may have no login.
