@@ -149,7 +149,8 @@ public final class ZnodeStore {
   /**
    * Make an empty node with these ACLs where there is none, parents included, and give it these
    * ACLs where everybody may change it. A transaction cannot set ACLs: whether this Nimbus still
-   * leads is asked right before, since a later leader may have no login.
+   * leads is asked right before, since a later leader may have no login. ACLs that another set
+   * meanwhile stay: BadVersionException.
    *
    * @param acls null for those that the client was made with
    */
@@ -162,9 +163,13 @@ public final class ZnodeStore {
         // made by another in this moment, perhaps with other ACLs
       }
     }
-    if (acls != null && Access.isOpen(zk.getACL().forPath(path))) {
+    if (acls == null) {
+      return;
+    }
+    Stat seen = new Stat();
+    if (Access.isOpen(zk.getACL().storingStatIn(seen).forPath(path))) {
       commit(zk.transactionOp().check().forPath(path));
-      zk.setACL().withACL(acls).forPath(path);
+      zk.setACL().withVersion(seen.getAversion()).withACL(acls).forPath(path);
     }
   }
 

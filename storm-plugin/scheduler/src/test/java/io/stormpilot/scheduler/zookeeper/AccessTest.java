@@ -11,6 +11,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.google.gson.JsonObject;
 import io.stormpilot.TestZookeeper;
+import java.lang.reflect.Proxy;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
@@ -30,6 +31,7 @@ import org.apache.storm.shade.org.apache.zookeeper.ZooDefs.Ids;
 import org.apache.storm.shade.org.apache.zookeeper.ZooDefs.Perms;
 import org.apache.storm.shade.org.apache.zookeeper.ZooKeeper;
 import org.apache.storm.shade.org.apache.zookeeper.data.ACL;
+import org.apache.storm.shade.org.apache.zookeeper.data.Id;
 import org.apache.storm.shade.org.apache.zookeeper.server.auth.DigestAuthenticationProvider;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
@@ -86,6 +88,45 @@ class AccessTest {
 
   private ZnodeStore store(String controllerAcl) {
     return new ZnodeStore(nimbus, Access.of(conf, controllerAcl, PATHS));
+  }
+
+  /** The client, with something that happens right before it sets an ACL. */
+  private static CuratorFramework before(Executable setAcl, CuratorFramework client) {
+    return (CuratorFramework)
+        Proxy.newProxyInstance(
+            AccessTest.class.getClassLoader(),
+            new Class<?>[] {CuratorFramework.class},
+            (proxy, method, arguments) -> {
+              if (method.getName().equals("setACL")) {
+                setAcl.execute();
+              }
+              return method.invoke(client, arguments);
+            });
+  }
+
+  /** A later leader, or an operator, in the moment between a look at it and its change. */
+  @Test
+  void accessThatAnotherSetMeanwhileStays() throws Exception {
+    String path = PATHS.load("words-1");
+    List<ACL> theirs = List.of(new ACL(Perms.ALL, nimbusId()), new ACL(Perms.READ, wordsId()));
+    anybody.create().creatingParentsIfNeeded().forPath(path);
+    CuratorFramework raced = before(() -> anybody.setACL().withACL(theirs).forPath(path), nimbus);
+    ZnodeStore store = new ZnodeStore(raced, Access.of(conf, null, PATHS));
+
+    assertThrows(
+        KeeperException.BadVersionException.class,
+        () -> store.makeForTopology(path, topologyConf("words")),
+        "the outbox tries it again, and sees that it is no longer open");
+
+    assertEquals(Set.copyOf(theirs), Set.copyOf(nimbus.getACL().forPath(path)));
+  }
+
+  private static Id nimbusId() throws Exception {
+    return new Id("digest", DigestAuthenticationProvider.generateDigest("storm:secret"));
+  }
+
+  private static Id wordsId() throws Exception {
+    return new Id("digest", DigestAuthenticationProvider.generateDigest("words:pass"));
   }
 
   private static String pilot() throws Exception {
