@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import signal
 import time
 from collections.abc import Iterator
@@ -10,23 +9,21 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
-import msgspec
 import typer
 
-from stormpilot.cli.files import check_outputs, read
+from stormpilot.cli.files import check_outputs
 from stormpilot.cli.live import ConfigOption, RootOption, ZooKeeperOption, connected, place, signing_key, user
 from stormpilot.cli.nimbus_login import NimbusJaasOption, nimbus_login
 from stormpilot.cli.output import Format, FormatOption, note, print_json, print_table, say
+from stormpilot.cli.profile_options import beside, check_plot, conditions, nimbus_address, rate_grid, specimen_of
 from stormpilot.cli.progress import Progress, progress
 from stormpilot.errors import RefusedError, UnreachableError, UsageError
 
 if TYPE_CHECKING:
-    from stormpilot.sizing.profiling import RateGrid, Standing, Trial
+    from stormpilot.sizing.profiling import Standing, Trial
     from stormpilot.trials.bench import Bench
-    from stormpilot.trials.component import Specimen
-    from stormpilot.trials.feeder import Times
     from stormpilot.trials.record import Record
 
 IDLE_SHARE = 0.5
@@ -100,7 +97,7 @@ def profile(
         Path | None, typer.Option("--state", help="Where trials are kept. [default: OUTPUT with .trials.jsonl]")
     ] = None,
     restart: Annotated[bool, typer.Option("--restart", help="Forget the trials of an earlier run.")] = False,
-    plot: Annotated[Path | None, typer.Option(help="The plot. [default: OUTPUT with .svg]")] = None,
+    plot: Annotated[Path | None, typer.Option(help="The plot: .svg, .png, .pdf. [default: OUTPUT with .svg]")] = None,
     format: FormatOption = Format.table,
 ) -> None:
     """Profile a component by trial runs on a cluster: its peak rate, CPU and memory for rising numbers of threads.
@@ -108,6 +105,7 @@ def profile(
     Source and sink run on one node, the component alone on a slot of another. An interrupted profile
     goes on where it stopped. Exit code 1: refused, or the time limit was reached.
     """
+    from stormpilot.config import Config, load
     from stormpilot.sizing.profiling import Rules, performance, search
     from stormpilot.submit.options import parse_options
     from stormpilot.trials import output as written
@@ -117,14 +115,14 @@ def profile(
     from stormpilot.trials.record import Record
 
     options = parse_options(option or [])
-    fed = _tested(component, project, environment, jar, outputs, argument, fields, tuples, sources)
-    grid = _grid(first_rate, rate_step, max_rate)
+    fed = specimen_of(component, project, environment, jar, outputs, argument, fields, tuples, sources)
+    grid = rate_grid(first_rate, rate_step, max_rate)
     rules = Rules(max_threads, thread_step, window, flat, repeats, exhaustive)
     times = Times(settle, warm_up, trial, slope)
     called = name or fed.short
     if called == written.SOURCE:
         raise UsageError(f"a model cannot be named {called}, as what sends to it in its file: give another --name")
-    drawn, kept = plot or _beside(output, ".svg"), state or _beside(output, ".trials.jsonl")
+    drawn, kept = plot or beside(output, ".svg"), state or beside(output, ".trials.jsonl")
     check_outputs(
         {
             "--output": output,
@@ -133,12 +131,15 @@ def profile(
         },
         {"--tuples": tuples, "--jar": jar},
     )
+    check_plot(drawn)
     if restart:
         kept.unlink(missing_ok=True)
-    record = Record(kept, _depends(fed, grid, times, options, runner))
+    capacity = (Config() if config is None else load(config)).load.capacity
+    record = Record(kept, conditions(fed, grid, times, options, runner, capacity))
     earlier = len(record)
     ends_s = time.monotonic() + 60 * limit
-    address, where = replace(_address(fed, nimbus), login=nimbus_login(nimbus_jaas)), place(zookeeper, root, config)
+    address = replace(nimbus_address(fed, nimbus), login=nimbus_login(nimbus_jaas))
+    where = place(zookeeper, root, config)
     peaks: list[Trial] = []
     with (
         _in_order(),
@@ -154,7 +155,7 @@ def profile(
         bench = Bench(
             fed, grid, times, address, session, where.paths,
             on=on, source_on=source_on, runner=runner, options=options, by=user(),
-            key=signing_key(config), tell=told.doing,
+            key=signing_key(config), capacity=capacity, tell=told.doing,
         )  # fmt: skip
         bench.check()
         try:
@@ -246,113 +247,6 @@ class _Kept:
         if time.monotonic() > self._ends_s:
             self._told.complete = False
             raise _TimeUpError
-
-
-def _tested(
-    component: str,
-    project: Path,
-    environment: str | None,
-    jar: Path | None,
-    outputs: str,
-    argument: list[str] | None,
-    fields: str,
-    tuples: Path | None,
-    sources: int,
-) -> Specimen:
-    from stormpilot.submit.options import parse_options
-    from stormpilot.trials.component import Specimen, check_tuples
-
-    names = _words(fields)
-    if not names:
-        raise UsageError("--fields: expected at least one name")
-    if jar is not None and not jar.is_file():
-        raise UsageError(f"{jar} not found: --jar names the jar that has {component}")
-    rows: list[list[Any]] = []
-    if tuples is not None:
-        try:
-            rows = check_tuples(msgspec.json.decode(read(tuples, "tuples")), names, str(tuples))
-        except msgspec.DecodeError as e:
-            raise UsageError(f"{tuples}: not valid JSON: {e}") from e
-    arguments = [parse_options([f"argument={a}"])["argument"] for a in argument or ()]
-    return Specimen(
-        name=component,
-        project=project,
-        environment=environment,
-        jar=jar,
-        outputs=_words(outputs),
-        arguments=tuple(arguments),
-        fields=names,
-        tuples=rows,
-        sources=sources,
-    )
-
-
-def _depends(
-    fed: Specimen, grid: RateGrid, times: Times, options: dict[str, Any], runner: str | None
-) -> dict[str, Any]:
-    """All that trials depend on, by option; of tuples, jar and sources (`code`) the digest of their content."""
-    from stormpilot.submit.jar import build_jar
-    from stormpilot.submit.project import Project
-
-    python: dict[str, Any] = {}
-    if fed.jar is None:
-        project = Project.read(fed.project or Path())
-        own = project.environment(fed.environment).mapping("options")
-        python = {"code": _digest(build_jar(project.sources)), "options of the environment": own}
-    return {
-        "component": fed.name,
-        "grid": list(grid),
-        "times": list(vars(times).values()),
-        "sources": fed.sources,
-        "tuples": _digest(msgspec.json.encode(fed.tuples)) if fed.tuples else "",
-        "options": options,
-        "project": str(fed.project.resolve()) if fed.project is not None and fed.jar is None else "",
-        "environment": fed.environment or "",
-        "jar": _digest(fed.jar.read_bytes()) if fed.jar is not None else "",
-        "outputs": fed.outputs,
-        "argument": fed.arguments,
-        "fields": fed.fields,
-        "runner": runner or "",
-        **python,
-    }
-
-
-def _digest(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
-
-
-def _beside(output: Path, suffix: str) -> Path:
-    return output.with_suffix(suffix) if output.name else output
-
-
-def _words(text: str) -> tuple[str, ...]:
-    return tuple(w.strip() for w in text.split(",") if w.strip())
-
-
-def _grid(first: float, step: str, most: float) -> RateGrid:
-    from stormpilot.sizing.profiling import RateGrid
-
-    relative = step.strip().endswith("%")
-    try:
-        number = float(step.strip().removesuffix("%")) / (100 if relative else 1)
-    except ValueError:
-        number = 0.0
-    if not 0 < number < 1e9:
-        raise UsageError(f"--rate-step is {step!r}, expected tuples/s above 0, or a part such as 10%")
-    if most < first:
-        raise UsageError(f"--max-rate is {most:g}, expected at least --first-rate ({first:g})")
-    return RateGrid(first, number, relative, most)
-
-
-def _address(specimen: Specimen, nimbus: str | None) -> Any:
-    from stormpilot.nimbus import Address
-    from stormpilot.submit.project import Project
-
-    if nimbus is not None:
-        return Address.parse(nimbus, "--nimbus")
-    if specimen.jar is not None:
-        raise UsageError("--nimbus is missing: a Java class has no config.json that names one")
-    return Project.read(specimen.project or Path()).environment(specimen.environment).nimbus()
 
 
 def _drawn(file: Path, name: str, peaks: list[Trial], record: Record) -> Path | None:

@@ -7,11 +7,12 @@ one number of threads nothing restarts.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
+from stormpilot.config.sections import CapacitySource
 from stormpilot.errors import RefusedError, UnreachableError
 from stormpilot.messages.core import ClusterSnapshot
 from stormpilot.messages.load import LoadReport
@@ -50,6 +51,8 @@ class Bench:
         Of the trial topology.
     key
         By which placements are signed; None: they are not.
+    capacity
+        Which resources of a supervisor count, as `load.capacity`.
     tell
         Hears what is waited for.
     """
@@ -69,12 +72,13 @@ class Bench:
         options: Mapping[str, Any] = {},
         by: str = "",
         key: bytes | None = None,
+        capacity: CapacitySource = "auto",
         tell: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.specimen, self.grid, self.times = specimen, grid, times
         self.nimbus, self._zookeeper, self._paths = nimbus, zookeeper, paths
         self._on, self._source_on, self._runner, self._options, self._by = on, source_on, runner, options, by
-        self._key, self._tell = key, tell
+        self._key, self._capacity, self._tell = key, capacity, tell
         self._slot: SlotSize | None = None
         self._cluster: ClusterSnapshot | None = None
         self._nodes: Nodes | None = None
@@ -110,7 +114,10 @@ class Bench:
                 "CPU and memory of a slot are measured by the hook, which Nimbus does not give topologies: start the "
                 "cluster with `stormpilot local up --hook`, or see docs/guide/hook.md"
             )
-        self._remove_trials(t for t in trials if t not in alive)
+        for topology_id in trials:
+            if topology_id not in alive:
+                with suppress(RefusedError):  # its access list is for another user
+                    self._remove(topology_id)
 
     def __call__(self, threads: int, step: int, attempt: int) -> Trial:
         """One trial."""
@@ -135,7 +142,7 @@ class Bench:
         if submitted:
             self._kill(None if feeder is None else feeder.topology_id)
         if feeder is not None:
-            self._zookeeper.delete(self._paths.trial(feeder.topology_id))
+            self._remove(feeder.topology_id)
 
     def _kill(self, topology_id: str | None) -> None:
         """Kill our topology; None: its id was not heard of."""
@@ -151,10 +158,10 @@ class Bench:
         except UnreachableError as e:
             raise UnreachableError(f"{e}; kill the topology {name}, it may still run") from e
 
-    def _remove_trials(self, topology_ids: Iterable[str]) -> None:
-        for topology_id in topology_ids:
-            with suppress(RefusedError):  # its access list is for another user
-                self._zookeeper.delete(self._paths.trial(topology_id))
+    def _remove(self, topology_id: str) -> None:
+        """Remove what a trial topology left and the plug-in leaves; the trials last, by which the rest is found."""
+        self._zookeeper.delete(self._paths.plan_history(topology_id))
+        self._zookeeper.delete(self._paths.trial(topology_id))
 
     def _refuse_where_another_runs(self) -> None:
         """`RefusedError` where Nimbus has a topology of our name: it is not ours to kill."""
@@ -227,7 +234,7 @@ class Bench:
                 )
             time.sleep(POLL_S)
         assert self._cluster is not None  # it has the nodes
-        self._slot = slot_size(self._cluster, self._both().component, report)
+        self._slot = slot_size(self._cluster, self._both().component, report, self._capacity)
         self._tell(f"{_threads(self._threads)}: kept busy until no more comes through than before")
         self._busy_tps = feeder.busy(self.times.settle_s, LEAST_WAITING + WAITING * self._threads)
         if not feeder.emptied():

@@ -15,6 +15,8 @@ from stormpilot.trials.slot import SlotSize
 
 SOURCE = "source"
 """The component of the file that sends to the one that was measured."""
+UNDATED: dict[str, dict[str, None]] = {"svg": {"Date": None}, "png": {}, "pdf": {"CreationDate": None}}
+"""Formats of plots, with what matplotlib is to write for no moment to be in the file."""
 
 
 def problem(model: Performance, slot: SlotSize) -> Problem:
@@ -42,7 +44,10 @@ def write(file: Path, of: Problem) -> None:
 
 
 def plot(file: Path, name: str, peaks: Sequence[Trial], trials: Sequence[Trial]) -> None:
-    """Peak rate, CPU and memory over threads, with every trial (SVG); `UnreachableError` without matplotlib."""
+    """Peak rate, CPU and memory over threads, with every trial, as the file's ending says: .svg, .png or .pdf.
+
+    `UnreachableError` without matplotlib.
+    """
     try:
         import matplotlib
     except ImportError:
@@ -51,6 +56,7 @@ def plot(file: Path, name: str, peaks: Sequence[Trial], trials: Sequence[Trial])
     matplotlib.rcParams.update({"svg.hashsalt": name, "font.size": 9})
     from matplotlib import pyplot
 
+    kind = file.suffix.lower().removeprefix(".")
     figure, axes = pyplot.subplots(figsize=(7, 4))
     shares = axes.twinx()
     for stable, mark, what in ((True, "o", "stable"), (False, "x", "not stable")):
@@ -72,7 +78,7 @@ def plot(file: Path, name: str, peaks: Sequence[Trial], trials: Sequence[Trial])
     axes.legend(lines, names, loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=5, fontsize=7, frameon=False)
     figure.tight_layout()
     try:
-        figure.savefig(file, metadata={"Date": None})
+        figure.savefig(file, format=kind, metadata=UNDATED[kind])
     except OSError as e:
         raise UsageError(f"{file}: cannot write the plot: {e.strerror}") from e
     finally:

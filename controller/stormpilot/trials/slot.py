@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from stormpilot.config.sections import CapacitySource
 from stormpilot.errors import StormpilotError
 from stormpilot.messages.core import ClusterSnapshot, SupervisorPart, decode
 from stormpilot.messages.load import LoadReport
@@ -32,14 +33,16 @@ class Use:
     heap_mb: float | None
 
 
-def slot_size(cluster: ClusterSnapshot, node: SupervisorPart, report: LoadReport) -> SlotSize:
-    """The node's declared CPU and memory shared out over its slots, or what its host has where none is declared.
+def slot_size(
+    cluster: ClusterSnapshot, node: SupervisorPart, report: LoadReport, policy: CapacitySource = "auto"
+) -> SlotSize:
+    """The node's CPU and memory shared out over its slots, as whoever plans with `load.capacity` takes them.
 
-    As whoever plans takes them: Storm's defaults are nobody's statement (`observe.capacity`).
+    `StormpilotError` where nothing tells its memory.
     """
     first = report.tasks[0]
     slots = len(node.ports)
-    has = capacities(cluster, {node.host: HostCapacity(first.host_cores, first.host_memory_mb)}, "auto")[node.id]
+    has = capacities(cluster, {node.host: HostCapacity(first.host_cores, first.host_memory_mb)}, policy)[node.id]
     if has.memory_mb <= 0:
         raise StormpilotError(
             f"{node.id}: its memory is neither declared nor known: set supervisor.memory.capacity.mb (Storm's default, "

@@ -51,6 +51,8 @@ def said(*arguments: str | Path) -> str:
         (("-o", "pi.json", "--state", "pi.svg"), "--state pi.svg: is the file of --output (.svg) too"),
         (("-o", "pi.json", "--plot", "pi.trials.jsonl"), "--output (.trials.jsonl) pi.trials.jsonl: is the file of"),
         (("--state", "/nowhere/pi.jsonl"), "/nowhere/pi.jsonl: cannot write this file for --state: No such file"),
+        (("--plot", "pi.foo"), "--plot pi.foo: expected a name that ends in .svg, .png, .pdf"),
+        (("--plot", "pi"), "--plot pi: expected a name that ends in .svg"),
         (("--name", "source"), "a model cannot be named source, as what sends to it in its file: give another --name"),
     ],
 )
@@ -140,7 +142,11 @@ def test_trials_of_other_options_are_not_taken(
     assert f"has trials that differ in {name}: give --restart" in said(*java, *options)
 
 
-def test_trials_of_other_tuples_and_of_another_jar_are_not_taken(java: tuple[str | Path, ...], tmp_path: Path) -> None:
+def test_trials_of_other_tuples_another_jar_and_another_capacity_are_not_taken(
+    java: tuple[str | Path, ...], tmp_path: Path
+) -> None:
+    (tmp_path / "controller.yaml").write_text("load: {capacity: measured}\n")
+    assert "has trials that differ in capacity" in said(*java, "--config", tmp_path / "controller.yaml")
     (tmp_path / "lines.json").write_text('[["much longer"]]')
     with zipfile.ZipFile(tmp_path / "job.jar", "w") as jar:
         jar.writestr("Parse.class", "2")
@@ -269,17 +275,40 @@ def test_a_profile_that_cannot_sign_is_refused_where_plans_have_to_be_signed(mon
         real.Bench(*given, MemoryZooKeeper(lambda: 0), Paths(), key=b"a key of many bytes").check()
 
 
-def test_trials_of_a_profile_that_was_killed_go_with_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_profile_leaves_no_plans_of_its_topology(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No controller, which would remove them, may lead where a profile runs."""
+    zookeeper, paths = MemoryZooKeeper(lambda: 0), Paths()
+
+    def placed(self: real.Bench, topology_id: str) -> None:
+        zookeeper.put(paths.plan_history(topology_id, "0000000001"), b"{}")
+
+    monkeypatch.setattr(Nimbus, "topology_id", lambda *_: "profile-Pi-1-1")
+    monkeypatch.setattr(real.Bench, "_place", placed)
+    monkeypatch.setattr(real.Bench, "_warm", lambda *_: None)
+    with serving(FakeNimbus()) as nimbus:
+        trials = bench_at(nimbus, zookeeper)
+        trials.guess(1)
+        assert zookeeper.children([paths.plan_history()]) == [["profile-Pi-1-1"]]
+        trials.close()
+    assert zookeeper.children([paths.plan_history(), paths.trial()]) == [[], []]
+
+
+def test_trials_and_plans_of_a_profile_that_was_killed_go_with_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Nimbus, "conf", lambda _: {real.HOOKS_KEY: [real.HOOK]})
     monkeypatch.setattr(real.Bench, "_choose", lambda *_: None)
     zookeeper, paths = MemoryZooKeeper(lambda: 0), Paths()
     for topology_id in ("other-profile-1-1", "profile-Xml-2-1", "profile-Pi-3-1"):
         zookeeper.put(paths.trial(topology_id, "command"), b"{}")
+        zookeeper.put(paths.plan_history(topology_id, "0000000001"), b"{}")
+    zookeeper.put(paths.plan_history("flights-4-1", "0000000001"), b"{}")
     zookeeper.denied.add(paths.trial("profile-Pi-3-1"))
     with serving(FakeNimbus(running={"other-profile": "ACTIVE"})) as nimbus:
         trials = bench_at(nimbus, zookeeper)
         trials.check()
-    assert zookeeper.children([paths.trial()]) == [["other-profile-1-1", "profile-Pi-3-1"]]
+    assert zookeeper.children([paths.trial(), paths.plan_history()]) == [
+        ["other-profile-1-1", "profile-Pi-3-1"],
+        ["flights-4-1", "other-profile-1-1"],
+    ]
 
 
 @pytest.mark.parametrize(

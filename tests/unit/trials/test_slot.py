@@ -77,6 +77,17 @@ def test_what_a_node_does_not_declare_is_that_of_its_host() -> None:
             slot_size(seen, bare, report(0, task(1)))
 
 
+def test_the_capacity_that_a_configuration_names_is_that_of_the_slot() -> None:
+    host = {"host_cores": 3.0, "host_memory_mb": 1000.0}
+    declared = {"cpu_pcore_percent": 200.0, "memory_mb": 3000.0, "ports": [1, 2]}
+    seen, own = cluster("a", "b", **declared), supervisor("a", **declared)
+    size = slot_size(seen, own, report(0, task(1, **host)), "measured")
+    assert (size.cores, size.memory_mb) == (1.5, 500.0)
+    default = {"cpu_pcore_percent": 400.0, "memory_mb": 4096.0, "ports": [1, 2]}
+    size = slot_size(cluster("a", "b", **default), supervisor("a", **default), report(0, task(1, **host)), "declared")
+    assert (size.cores, size.memory_mb) == (2.0, 2048.0)
+
+
 def test_supervisors_of_one_host_share_what_it_has_and_a_declared_mhz_wins() -> None:
     bare = {"cpu_pcore_percent": 400.0, "memory_mb": 4096.0, "ports": [1], "meta": {"cpu.mhz": "2000"}}
     seen, own = cluster("a", "b", host="one", **bare), supervisor("a", host="one", **bare)
