@@ -122,16 +122,27 @@ final class RepairStep {
     if (outcome.change() != null && !carryOut(outcome.change())) {
       return;
     }
-    if (topology.memory().owns()) {
+    TopologyMemory m = topology.memory();
+    if (m.owns()) {
       judge(topology, outcome, lost.size());
     }
-    LOG.warn(
-        "repaired: topology={} plan={} lost_executors={} restarted_workers={} homeless={}",
-        topology.id(),
-        topology.memory().inForcePlanId(),
-        lost.size(),
-        outcome.joinedLiving(),
-        outcome.homeless().size());
+    if (outcome.change() != null) {
+      m.unrepaired(null);
+      LOG.warn(
+          "repaired: topology={} plan={} lost_executors={} restarted_workers={} homeless={}",
+          topology.id(),
+          m.inForcePlanId(),
+          lost.size(),
+          outcome.joinedLiving(),
+          outcome.homeless().size());
+    } else if (m.unrepaired(m.broken())) {
+      LOG.warn(
+          "cannot repair: topology={} plan={} homeless={} reason={}",
+          topology.id(),
+          m.inForcePlanId(),
+          outcome.homeless().size(),
+          m.broken().text());
+    }
   }
 
   private Repair repair(TopologyContext topology) {

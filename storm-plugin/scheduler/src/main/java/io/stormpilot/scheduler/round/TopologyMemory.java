@@ -48,6 +48,7 @@ public final class TopologyMemory {
   private Rejection broken;
   private Rejection waiting;
   private String failure;
+  private Rejection unrepaired;
   private int movedWorkers;
 
   private boolean hasEntry;
@@ -251,6 +252,7 @@ public final class TopologyMemory {
     everAssigned |= !placement.isEmpty();
     if (placement.slots().size() == executors && executors > 0) {
       lastWhole = placement;
+      unrepaired = null;
     }
     return placement;
   }
@@ -300,6 +302,13 @@ public final class TopologyMemory {
   boolean failed(String text) {
     boolean news = text != null && !text.equals(failure);
     failure = text;
+    return news;
+  }
+
+  /** No lost executor found a place, or (null) some did; returns whether this is news. */
+  boolean unrepaired(Rejection why) {
+    boolean news = why != null && !why.equals(unrepaired);
+    unrepaired = why;
     return news;
   }
 

@@ -4,8 +4,16 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.stormpilot.scheduler.state.PilotConfig;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import org.apache.logging.log4j.Level;
+import org.apache.logging.log4j.LogManager;
+import org.apache.logging.log4j.core.LogEvent;
+import org.apache.logging.log4j.core.Logger;
+import org.apache.logging.log4j.core.appender.AbstractAppender;
+import org.apache.logging.log4j.core.config.Property;
 import org.junit.jupiter.api.Test;
 
 /** What happens to executors whose worker or supervisor is lost. */
@@ -160,6 +168,42 @@ class LossTest {
     story.supervisor("sup-7", 1);
     story.round();
     assertEquals(Map.of("sup-7:6700", Set.of(1, 2)), story.placement("t"));
+  }
+
+  @Test
+  void logsARepairOnceHoweverManyRoundsItsExecutorsWait() {
+    Story story = new Story(1, 2).topology("t", 1, 2).running("t", "sup-0:6700", "1-2");
+    story.publish(story.plan("t", "p-1", "sup-0:6700=1-2"));
+    story.round();
+    List<String> lines = new ArrayList<>();
+    AbstractAppender appender =
+        new AbstractAppender("repairs", null, null, true, Property.EMPTY_ARRAY) {
+          @Override
+          public void append(LogEvent event) {
+            lines.add(event.getMessage().getFormattedMessage().split(":")[0]);
+          }
+        };
+    appender.start();
+    Logger logger = (Logger) LogManager.getLogger(RepairStep.class);
+    logger.setAdditive(false);
+    logger.addAppender(appender);
+    logger.setLevel(Level.WARN);
+    try {
+      story.removeSupervisor("sup-0");
+      story.loseExecutorsOn("sup-0");
+      story.round();
+      story.round();
+      story.round();
+      assertEquals(List.of("cannot repair"), lines);
+
+      story.supervisor("sup-7", 1);
+      story.round();
+      story.round();
+      assertEquals(List.of("cannot repair", "repaired"), lines);
+    } finally {
+      logger.setLevel(Level.OFF);
+      logger.removeAppender(appender);
+    }
   }
 
   @Test
