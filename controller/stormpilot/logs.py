@@ -16,18 +16,13 @@ from typing import Any, Literal
 
 import structlog
 
+from stormpilot.printable import printable
+
 
 def line(event: str, fields: Mapping[str, Any]) -> str:
     """`event: key=value ...`; values with blanks in quotes, None left out."""
     words = [f"{k}={_value(v)}" for k, v in fields.items() if v is not None]
     return printable(f"{event}: {' '.join(words)}" if words else event)
-
-
-def printable(text: str) -> str:
-    """The text in one line of characters that can be printed; others are escaped as Python writes them."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def configure(level: str, format: Literal["text", "json"] = "text") -> None:

@@ -19,6 +19,7 @@ PURE_FOLDERS = ("messages", "model", "planner", "decide", "rollout", "sizing")
 PURE_ALL_THE_SAME = "urllib.parse."
 INSTRUMENT_MAY_IMPORT = {"streamparse", "pystorm", "kazoo", "stormpilot"}
 LAYERS: tuple[tuple[str, ...], ...] = (
+    ("printable",),
     ("errors", "logs", "clock"),
     ("logins",),
     ("messages", "zookeeper", "nimbus"),

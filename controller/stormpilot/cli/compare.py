@@ -20,6 +20,7 @@ from stormpilot.cli.output import Format, FormatOption, console_err, print_json,
 from stormpilot.cli.traffic import Traffic, TrafficOption, flow_metrics, flow_of
 from stormpilot.errors import StormpilotError
 from stormpilot.messages.casing import camel
+from stormpilot.printable import printable
 
 if TYPE_CHECKING:
     from stormpilot.model.compiled import Compiled
@@ -141,7 +142,7 @@ def compare(
             run, proof = run_one(compiled.model, name, s, budget, by, partial=partial)
             runs.append(run)
             proofs += [] if proof is None else [proof]
-            console_err.print(f"{_progress(run):<60}", highlight=False, markup=False)
+            console_err.print(f"{printable(_progress(run)):<60}", highlight=False, markup=False)
     if flow is None and any(r.state == "planned" for r in runs):
         proofs += relaxed(compiled, proofs, budget)
     proof = max(proofs, key=_strength, default=None)

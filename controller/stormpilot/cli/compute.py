@@ -14,7 +14,7 @@ import stormpilot
 from stormpilot.cli.figures import metric_text
 from stormpilot.cli.files import ModelOption, check_outputs, compiled_model, read_model, without, write
 from stormpilot.cli.machine_code import forget, note_compiling
-from stormpilot.cli.output import Format, FormatOption, console, print_document, print_json, print_table, say
+from stormpilot.cli.output import Format, FormatOption, console, note, print_document, print_json, print_table, say
 from stormpilot.cli.traffic import PREDICTED, Traffic, flow_metrics
 from stormpilot.errors import RefusedError, UsageError
 
@@ -112,8 +112,8 @@ def compute(
         raise AssertionError(f"planner {planner} broke a hard constraint: {wrong[0]}")
     if output is None:
         print_document(answer)
-        for note in answer.notes:
-            typer.echo(f"note: {note}", err=True)
+        for text in answer.notes:
+            note(f"note: {text}")
         return
     write(output, answer, "plan")
     part = without(compiled, answer.left_out)
@@ -135,8 +135,8 @@ def compute(
         rows,
         title=f"{planner}, seed {seed}, {time.monotonic() - started:.2f} s: {output}",
     )
-    for note in answer.notes:
-        say(f"note: {note}")
+    for text in answer.notes:
+        say(f"note: {text}")
 
 
 def planners(

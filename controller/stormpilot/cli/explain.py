@@ -9,7 +9,7 @@ import typer
 
 from stormpilot.cli.figures import rate_text
 from stormpilot.cli.files import ModelOption, compiled_model, left_out, placement
-from stormpilot.cli.output import Format, FormatOption, print_json, print_table, say
+from stormpilot.cli.output import Format, FormatOption, note, print_json, print_table, say
 from stormpilot.cli.traffic import TrafficOption, flow_of
 from stormpilot.errors import RefusedError, UsageError
 
@@ -71,7 +71,7 @@ def explain(
     found = explained(compiled, where, shown.tolist(), neighbours=8 if executor else 3, flow=flow)
     if format is Format.json:
         for line in lacking:
-            typer.echo(line, err=True)
+            note(line)
         print_json(found)
         return
     for line in lacking:

@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.text import Text
 
 from stormpilot.cli.live import parameters_of, with_parameters
 from stormpilot.cli.output import Format, FormatOption, console, note, print_json, print_table, say
 from stormpilot.cli.progress import progress
 from stormpilot.errors import UsageError
+from stormpilot.printable import printable
 
 if TYPE_CHECKING:
     from stormpilot.local.cluster import LocalCluster
@@ -220,8 +222,8 @@ def logs(
     for file in files:
         text = file.read_text(errors="replace").splitlines()
         if text:
-            console.print(f"==> {file}", style="bold", highlight=False, soft_wrap=True)
-            typer.echo("\n".join(text[-lines:]))
+            console.print(Text(printable(f"==> {file}"), style="bold"), soft_wrap=True)
+            typer.echo("\n".join(printable(line.expandtabs()) for line in text[-lines:]))
 
 
 def _log_files(cluster: LocalCluster, daemon: str | None) -> list[Path]:

@@ -7,6 +7,9 @@ JSON, of every command that reads, and of the HTTP API:
   preposition (`createdAtMs`, `sinceMs`, `untilMs`, `fromMs`, `toMs`), as in every message in ZooKeeper;
 - keys of a map are names (of metrics, settings, topologies) and stay as they are: `inter_node_tps`, `decide.mode`;
 - a model or a plan is printed as in `model.json` and `plan.json`, which other commands read.
+
+All text goes out by the functions here: they escape characters that cannot be printed, which names and errors of others
+may have, so that these send a terminal nothing.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ from rich.table import Table
 from rich.text import Text
 
 from stormpilot.messages.casing import camel
+from stormpilot.printable import printable, printable_json, printable_lines
 
 DEFAULT_WIDTH = 80
 
@@ -60,7 +64,7 @@ def print_json(value: Any) -> None:
 
 def print_document(value: Any) -> None:
     """Print a value that is a file's content (a model, a plan) as it stands in the file."""
-    typer.echo(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+    typer.echo(printable_json(msgspec.json.format(msgspec.json.encode(value), indent=2).decode()))
 
 
 def print_table(
@@ -128,13 +132,13 @@ def _is_number(value: Any) -> bool:
 
 def say(text: str, *, indent: int = 0) -> None:
     """Print text as it is: no markup, no colours; a terminal folds it between words, never within an id."""
-    for line in text.split("\n"):
+    for line in printable_lines(text).split("\n"):
         console.print(_folded(console, line, indent), markup=False, emoji=False, highlight=False, soft_wrap=True)
 
 
 def say_line(head: str, text: str, style: str = "", *, head_style: str = "bold", width: int = HEAD) -> None:
     """Print a line that a word heads, the following lines below its text."""
-    whole = _folded(console, f"{head:<{width}} {text}", width + 1)
+    whole = _folded(console, printable_lines(f"{head:<{width}} {text}"), width + 1)
     shown = Text(whole)
     shown.stylize(head_style, 0, len(head))
     if style:
@@ -144,12 +148,15 @@ def say_line(head: str, text: str, style: str = "", *, head_style: str = "bold",
 
 def note(text: str) -> None:
     """Print a sentence that is no result, on stderr."""
-    console_err.print(_folded(console_err, text, 0), markup=False, emoji=False, highlight=False, soft_wrap=True)
+    console_err.print(
+        _folded(console_err, printable_lines(text), 0), markup=False, emoji=False, highlight=False, soft_wrap=True
+    )
 
 
 def say_error(text: str) -> None:
     """Print an error, on stderr."""
-    shown = Text("\n".join(_folded(console_err, line, 0) for line in f"stormpilot: {text}".split("\n")))
+    lines = printable_lines(f"stormpilot: {text}").split("\n")
+    shown = Text("\n".join(_folded(console_err, line, 0) for line in lines))
     shown.stylize("bold red", 0, len("stormpilot:"))
     console_err.print(shown, soft_wrap=True)
 
@@ -173,4 +180,4 @@ def _cell(value: Any) -> str:
         return "-"
     if isinstance(value, float):
         return f"{value:,.3f}" if abs(value) < 100 else f"{value:,.0f}"
-    return str(value)
+    return printable(str(value))

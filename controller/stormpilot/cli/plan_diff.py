@@ -13,7 +13,7 @@ from stormpilot.cli import live_plan
 from stormpilot.cli.figures import change_text, metric_text
 from stormpilot.cli.files import compiled_model, left_out, placement
 from stormpilot.cli.live import Live, live_command
-from stormpilot.cli.output import Format, print_json, print_table, say
+from stormpilot.cli.output import Format, note, print_json, print_table, say
 from stormpilot.cli.traffic import Traffic, TrafficOption, flow_metrics, flow_of
 from stormpilot.errors import UsageError
 
@@ -85,7 +85,7 @@ def _files(model: Path, plans: list[Path], everything: bool, traffic: Traffic | 
         after=found.after | flow_metrics(flow, after),
     )
     for line in lacking:
-        typer.echo(line, err=output is Format.json)
+        (note if output is Format.json else say)(line)
     if output is Format.json:
         print_json(found)
         return

@@ -14,6 +14,7 @@ from rich.status import Status
 
 from stormpilot.cli.output import console_err, note
 from stormpilot.operate.status import age
+from stormpilot.printable import printable
 
 
 class Progress:
@@ -35,7 +36,7 @@ class Progress:
         """Something changed; `done` of `total` tells how long the rest takes."""
         left = "" if done is None or total is None else self._left(done, total)
         if self._line is not None:
-            self._line.update(escape(f"{self._what}: {text}{left}"))
+            self._line.update(escape(printable(f"{self._what}: {text}{left}")))
         elif text != self._said:
             note(f"{self._what}: {text}{left}")
         self._said = text
@@ -57,5 +58,5 @@ def progress(what: str) -> Iterator[Progress]:
     if not console_err.is_terminal:
         yield Progress(what)
         return
-    with console_err.status(escape(what)) as line:
+    with console_err.status(escape(printable(what))) as line:
         yield Progress(what, line)

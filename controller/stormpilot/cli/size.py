@@ -13,7 +13,7 @@ import typer
 
 from stormpilot.cli import files
 from stormpilot.cli.compute import SeedOption
-from stormpilot.cli.output import Format, FormatOption, print_json, print_table
+from stormpilot.cli.output import Format, FormatOption, print_json, print_table, say
 from stormpilot.errors import RefusedError, UsageError
 
 if TYPE_CHECKING:
@@ -169,7 +169,7 @@ def _print_even_shuffle(problem: Problem, placed: Placed, supported_tps: float) 
     """Rate that the same placement supports where shuffles split evenly, if theirs do not and that is more."""
     even_tps = _predicted(msgspec.structs.replace(problem, shuffle="even"), placed).supported_tps
     if problem.shuffle == "local" and even_tps is not None and even_tps > supported_tps * (1 + 1e-9):
-        typer.echo(
+        say(
             f"it supports {_rate(even_tps)}/s with `topology.disable.loadaware.messaging: true` in the topology's "
             "configuration (then `shuffle: even` in this file)"
         )
@@ -194,7 +194,7 @@ def _print_allocations(problem: Problem, rate_tps: float, allocations: list[Allo
         last += [str(sum(x.threads for x in a.allotments)), _percent(a.cpu_share), _percent(a.memory_share)]
     print_table(columns, [*rows, last], title=f"{problem.name} at {_rate(rate_tps)}/s of each source; 100% = one slot")
     for a in allocations:
-        typer.echo(f"{a.method}: {a.slots} slot{'' if a.slots == 1 else 's'}, {_vms(problem, a.slots)}")
+        say(f"{a.method}: {a.slots} slot{'' if a.slots == 1 else 's'}, {_vms(problem, a.slots)}")
 
 
 def _print_placements(problem: Problem, answers: list[Any]) -> None:
@@ -218,7 +218,7 @@ def _print_placements(problem: Problem, answers: list[Any]) -> None:
             ]
         )
     columns = ["plan", "slots", "extra", "VMs", "supports/s", "unskewed/s", "limited by"]
-    typer.echo()
+    say("")
     print_table(columns, rows, title="placements (extra: slots added until it fitted)")
 
 
@@ -232,32 +232,32 @@ def _print_slots(problem: Problem, placed: Placed) -> None:
             if p.unskewed_tps is not None and p.unskewed_tps >= asked * (1 - 1e-9)
             else "threads that share a slot sustain less than each would alone"
         )
-        typer.echo(f"{name} supports {_rate(p.supported_tps)}/s of the {_rate(asked)}/s asked for: {why}")
+        say(f"{name} supports {_rate(p.supported_tps)}/s of the {_rate(asked)}/s asked for: {why}")
         _print_even_shuffle(problem, placed, p.supported_tps)
     _print_used_up(p)
     _print_notes(p)
-    typer.echo()
+    say("")
     _print_loads(p, f"{name} at {_rate(p.at_tps)}/s of each source; 100% = one slot")
 
 
 def _print_prediction(problem: Problem, p: Prediction) -> None:
     if p.supported_tps is None:
-        typer.echo(f"{problem.name}: no component has a performance model that limits it")
+        say(f"{problem.name}: no component has a performance model that limits it")
     else:
-        typer.echo(
+        say(
             f"{problem.name} supports {_rate(p.supported_tps)}/s of each source where {_split(problem)}, "
             f"{_rate(p.unskewed_tps)}/s if every slot got what it can take"
         )
     if p.bottleneck is not None:
         b = p.bottleneck
         part = next(x for x in b.parts if x.component == b.limiting)
-        typer.echo(
+        say(
             f"bottleneck: slot {b.supervisor}:{b.port}, {part.threads} threads of {part.component}, which sustain "
             f"{_rate(part.peak_tps)}/s together"
         )
     _print_used_up(p)
     _print_notes(p)
-    typer.echo()
+    say("")
     _print_loads(p, f"loads at {_rate(p.at_tps)}/s of each source; 100% = one slot")
 
 
@@ -271,12 +271,12 @@ def _split(problem: Problem) -> str:
 
 def _print_used_up(p: Prediction) -> None:
     if p.resources is not None:
-        typer.echo(f"before that, at {_rate(p.resources_tps)}/s, this is used up: {p.resources}")
+        say(f"before that, at {_rate(p.resources_tps)}/s, this is used up: {p.resources}")
 
 
 def _print_notes(p: Prediction) -> None:
     for note in p.notes:
-        typer.echo(f"note: {note}")
+        say(f"note: {note}")
 
 
 def _print_loads(p: Prediction, title: str) -> None:
@@ -294,11 +294,11 @@ def _print_loads(p: Prediction, title: str) -> None:
     shown = [[str(len(names)), _names(names), *key] for key, names in list(rows.items())[:MOST_ROWS]]
     print_table(["slots", "which", "threads", "CPU", "memory", "full at/s", "limited by"], shown, title=title)
     if len(rows) > MOST_ROWS:
-        typer.echo(f"and {len(rows) - MOST_ROWS} more, full at higher rates; all are in the output of -f json")
+        say(f"and {len(rows) - MOST_ROWS} more, full at higher rates; all are in the output of -f json")
     alike: dict[tuple[str, ...], list[str]] = {}
     for v in p.vms:
         alike.setdefault((f"{v.cores:g}", _percent(v.cpu_share), _percent(v.memory_share)), []).append(v.supervisor)
-    typer.echo()
+    say("")
     vms = [[str(len(names)), _names(names), *key] for key, names in list(alike.items())[:MOST_ROWS]]
     print_table(["VMs", "which", "cores", "CPU", "memory"], vms)
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import io
+import re
 from dataclasses import dataclass
+from pathlib import Path
 
 import msgspec
 import pytest
 from rich.console import Console
 
 from doubles.models import model
+from stormpilot import cli
 from stormpilot.cli import output
-from stormpilot.cli.output import print_json, print_table, say, say_line
+from stormpilot.cli.output import note, print_json, print_table, say, say_error, say_line
 from stormpilot.cli.progress import Progress
 from stormpilot.messages.casing import camel, camel_name
 
@@ -116,3 +119,44 @@ def test_progress_tells_what_is_left(capsys: pytest.CaptureFixture[str]) -> None
     progress.update("nothing left", 6, 6)
     lines = capsys.readouterr().err.splitlines()
     assert lines == ["node-7: 6 left", "node-7: 4 left, about 20 s left", "node-7: nothing left"]
+
+
+HOSTILE = "a\x1b[2J\x9b8m\u202eb\x07\r\udc80"
+VISIBLE = r"a\x1b[2J\x9b8m\u202eb\x07\r\udc80"
+
+
+def test_names_of_others_send_the_terminal_nothing(
+    terminal: io.StringIO, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whoever may name a topology could else clear the screen of who looks, or write over what it shows."""
+    err = io.StringIO()
+    monkeypatch.setattr(output, "console_err", Console(file=err, width=80, color_system=None))
+    print_table(["topology", "why"], [[f"{HOSTILE}\nx", HOSTILE]], title=HOSTILE)
+    print_table(["topology", "why"], [[HOSTILE * 3, HOSTILE * 3]])
+    say(HOSTILE)
+    say_line(HOSTILE, HOSTILE)
+    note(HOSTILE)
+    say_error(HOSTILE)
+    Progress(HOSTILE).update(HOSTILE)
+    shown = terminal.getvalue() + err.getvalue() + capsys.readouterr().err
+    assert {c for c in shown if not c.isprintable()} == {"\n"}
+    assert shown.count(VISIBLE) == 16
+    assert rf"{VISIBLE}\nx  " in shown
+
+
+def test_json_has_what_cannot_be_printed_escaped(capsys: pytest.CaptureFixture[str]) -> None:
+    name = "a\x1b[2J\x9b\u202e\U000e0001b"
+    print_json({"name": name, name: "\u00e9\n"})
+    out = capsys.readouterr().out
+    assert {c for c in out if not c.isprintable()} == {"\n"}
+    assert msgspec.json.decode(out) == {"name": name, name: "\u00e9\n"}
+
+
+def test_commands_print_by_these_functions_alone() -> None:
+    """Elsewhere is what is our own, or escaped there."""
+    own = {"__init__.py", "config_example.py", "token.py", "trafficlog_generate.py"}
+    escaped = {"output.py", "local.py", "compare.py"}
+    printing = re.compile(r"(?<![\w.])print\(|typer\.echo\(|console(_err)?\.print\(|stdout\.write\(")
+    folder = Path(cli.__file__).parent
+    found = {f.name for f in folder.glob("*.py") if printing.search(f.read_text("utf-8"))}
+    assert found == own | escaped

@@ -1,0 +1,28 @@
+"""Text of others (names, paths, errors), as a log or a terminal may get it."""
+
+from __future__ import annotations
+
+
+def printable(text: str) -> str:
+    """The text in one line of characters that can be printed; others are escaped as Python writes them."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def printable_lines(text: str) -> str:
+    """The same of every line of a text."""
+    return text if text.isprintable() else "\n".join(map(printable, text.split("\n")))
+
+
+def printable_json(document: str) -> str:
+    r"""The same JSON; what cannot be printed of its strings is escaped as JSON does (`\u001b`)."""
+    if document.replace("\n", "").isprintable():
+        return document
+    return "".join(c if c.isprintable() or c == "\n" else _json_escape(c) for c in document)
+
+
+def _json_escape(character: str) -> str:
+    r"""A character as `\uXXXX`, or as two of these (a surrogate pair)."""
+    units = character.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[i : i + 2].hex()}" for i in range(0, len(units), 2))
