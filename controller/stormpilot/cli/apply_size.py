@@ -24,7 +24,9 @@ def apply_size(
     topology: Annotated[
         str | None, typer.Argument(help="Name or id of the running topology. [default: `name` of the file]")
     ] = None,
-    nimbus: Annotated[str | None, typer.Option("--nimbus", help="host:port of Nimbus.", show_default=False)] = None,
+    nimbus: Annotated[
+        str | None, typer.Option("--nimbus", metavar="HOST[:PORT]", help="host:port of Nimbus.", show_default=False)
+    ] = None,
     nimbus_jaas: NimbusJaasOption = None,
     rate: RateOption = None,
     allocation: Annotated[Method, typer.Option(help="How threads are allocated.")] = Method.mba,

@@ -55,7 +55,9 @@ def compute(
     budget: Annotated[
         float | None, typer.Option("--budget", min=0.1, help="Seconds that planning may take; default: until done.")
     ] = None,
-    param: Annotated[list[str] | None, typer.Option("--param", help="name=value, see `stormpilot planners`.")] = None,
+    param: Annotated[
+        list[str] | None, typer.Option("--param", metavar="NAME=VALUE", help="See `stormpilot planners`.")
+    ] = None,
     exact_workers: Annotated[
         bool, typer.Option("--exact-workers", help="Use exactly min(W, E) workers of every topology, not at most.")
     ] = False,

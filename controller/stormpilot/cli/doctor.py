@@ -21,7 +21,9 @@ def doctor(
     live: Live,
     nimbus: Annotated[
         str | None,
-        typer.Option("--nimbus", help="host:port of Nimbus. [default: as registered in ZooKeeper]"),
+        typer.Option(
+            "--nimbus", metavar="HOST[:PORT]", help="host:port of Nimbus. [default: as registered in ZooKeeper]"
+        ),
     ] = None,
     nimbus_jaas: NimbusJaasOption = None,
 ) -> None:

@@ -14,6 +14,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from stormpilot.cli.commands import ENTRIES, VERB
 from stormpilot.cli.panels import GROUPS, PANELS, Entry
+from stormpilot.cli.usage import PlainCommand
 
 
 class LazyCommand(TyperCommand):
@@ -30,7 +31,7 @@ class LazyCommand(TyperCommand):
         app = typer.Typer(add_completion=False, rich_markup_mode=None)
         function = _function(self.entry)
         settings = getattr(function, "context_settings", {})
-        app.command(self.name, epilog=shown(self.entry.example), context_settings=settings)(function)
+        app.command(self.name, cls=PlainCommand, epilog=shown(self.entry.example), context_settings=settings)(function)
         return typer.main.get_command(app)
 
     def make_context(self, *args: Any, **extra: Any) -> Any:

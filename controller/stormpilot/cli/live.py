@@ -33,13 +33,18 @@ ZooKeeperOption = Annotated[
     typer.Option(
         "--zookeeper",
         envvar="STORMPILOT_ZOOKEEPER",
+        metavar="HOSTS",
         help=f"ZooKeeper servers, host:port,host:port. [default: {DEFAULT_HOSTS}]",
     ),
 ]
-RootOption = Annotated[str | None, typer.Option(help=f"Our root in ZooKeeper. [default: {DEFAULT_ROOT}]")]
+RootOption = Annotated[
+    str | None, typer.Option(metavar="PATH", help=f"Our root in ZooKeeper. [default: {DEFAULT_ROOT}]")
+]
 ConfigOption = Annotated[
     Path | None,
-    typer.Option("--config", help="A controller.yaml: its zookeeper section has servers, root and login."),
+    typer.Option(
+        "--config", metavar="FILE", help="A controller.yaml: its zookeeper section has servers, root and login."
+    ),
 ]
 
 

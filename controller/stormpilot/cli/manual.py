@@ -89,10 +89,9 @@ def _command(entry: Entry) -> Iterator[str]:
         yield f".SS {_roff(' '.join(command.get_usage(context).partition(' ')[2].split()))}"
         for i, paragraph in enumerate((command.help or "").split("\n\n")):
             yield (".PP\n" if i else "") + _roff(" ".join(paragraph.split()))
-        for parameter in command.get_params(context):
-            record = parameter.get_help_record(context)
-            if record is not None and parameter.name != "help":
-                yield f".TP\n.B {_roff(record[0])}\n{_roff(' '.join(record[1].split()))}"
+        for _, name, meaning in command.parameters(context):
+            if name != "--help":
+                yield f".TP\n.B {_roff(name)}\n{_roff(' '.join(meaning.split()))}"
         yield f".PP\nExample:\n.RS 4\n{_roff(entry.example)}\n.RE"
 
 

@@ -49,7 +49,8 @@ def profile(
     ] = None,
     name: Annotated[str | None, typer.Option("--name", help="Name of the model. [default: that of the class]")] = None,
     nimbus: Annotated[
-        str | None, typer.Option("--nimbus", help="host:port; wins over config.json and STREAMPARSE_NIMBUS.")
+        str | None,
+        typer.Option("--nimbus", metavar="HOST[:PORT]", help="Wins over config.json and STREAMPARSE_NIMBUS."),
     ] = None,
     nimbus_jaas: NimbusJaasOption = None,
     zookeeper: ZooKeeperOption = None,
@@ -67,7 +68,8 @@ def profile(
         Path | None, typer.Option(help="JSON list of tuples (lists of values), sent in turn. [default: a number]")
     ] = None,
     option: Annotated[
-        list[str] | None, typer.Option("--option", "-O", help="Topology option key=value (YAML value); repeatable.")
+        list[str] | None,
+        typer.Option("--option", "-O", metavar="KEY=VALUE", help="Topology option (YAML value); repeatable."),
     ] = None,
     runner: Annotated[
         str | None, typer.Option("--runner", help="Command on worker hosts that runs Python components.")

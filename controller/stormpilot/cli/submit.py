@@ -30,7 +30,8 @@ def submit(
     project: Annotated[Path, typer.Option("--project", help="Directory of the streamparse project.")] = Path(),
     config: Annotated[Path | None, typer.Option("--config", help="Another file than its config.json.")] = None,
     option: Annotated[
-        list[str] | None, typer.Option("--option", "-O", help="Topology option key=value (YAML value); repeatable.")
+        list[str] | None,
+        typer.Option("--option", "-O", metavar="KEY=VALUE", help="Topology option (YAML value); repeatable."),
     ] = None,
     option_file: Annotated[
         Path | None, typer.Option("--option-file", help="YAML or JSON mapping of topology options; -O wins over it.")
@@ -42,7 +43,8 @@ def submit(
         str | None, typer.Option("--override-name", "--override_name", "-N", help="Run under this name instead.")
     ] = None,
     nimbus: Annotated[
-        str | None, typer.Option("--nimbus", help="host:port; wins over config.json and STREAMPARSE_NIMBUS.")
+        str | None,
+        typer.Option("--nimbus", metavar="HOST[:PORT]", help="Wins over config.json and STREAMPARSE_NIMBUS."),
     ] = None,
     nimbus_jaas: NimbusJaasOption = None,
     instrument: Annotated[

@@ -112,6 +112,20 @@ def test_one_style(entry: Entry) -> None:
         assert p.help, spelling
 
 
+@entries
+def test_values_are_named_in_capitals_or_by_the_words_that_they_may_be(entry: Entry) -> None:
+    """Not `<list[Path]>`, nor `{topology}`."""
+    command = LazyCommand(entry).real
+    with command.make_context(entry.name, [], resilient_parsing=True) as context:
+        usage = command.get_usage(context).removeprefix(f"Usage: {entry.name} [OPTIONS]")
+        shown = {name for _, name, _ in command.parameters(context)}
+    for name in shown - {"TOPOLOGY | [A.json] B.json"}:
+        value = re.sub(r"(, )?(?<![\w\[])--?[\w-]+( / )?", "", name).strip()
+        assert not re.search(r"[<>{}]|[a-z]{2,} [a-z]", value), name
+        assert value in ("", value.upper()) or "=" in value or re.fullmatch(r"\[[a-z|]+\]", value), name
+    assert re.fullmatch(r"( \[?[A-Z]+\]?(\[/TASK\])?(\.\.\.)?)*", usage) or entry.name == "plan diff", usage
+
+
 def test_verbs_that_may_be_dangerous_can_be_confirmed_in_advance() -> None:
     by_name = {e.name: e for e in ENTRIES}
     for v in VERBS:
