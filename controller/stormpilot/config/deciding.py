@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, field
 
 from stormpilot.config.rollout import MoveStrategyName
-from stormpilot.config.section import ADVANCED, Mode, Ratio, Seconds, SecondsOrZero, Section
+from stormpilot.config.section import ADVANCED, TIME_OF_DAY, Mode, Ratio, Seconds, SecondsOrZero, Section
 
 
 class BlackoutWindow(Section, frozen=True, kw_only=True, rename={"from_": "from"}):
@@ -18,11 +18,11 @@ class BlackoutWindow(Section, frozen=True, kw_only=True, rename={"from_": "from"
         list[Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]],
         Meta(description="days on which it begins; empty: every day"),
     ] = field(default_factory=list)
-    from_: Annotated[str, Meta(pattern=r"^([01]\d|2[0-3]):[0-5]\d$", description="when it begins, HH:MM")]
+    from_: Annotated[str, Meta(pattern=TIME_OF_DAY, description="when it begins, HH:MM")]
     to: Annotated[
         str,
         Meta(
-            pattern=r"^([01]\d|2[0-3]):[0-5]\d$",
+            pattern=TIME_OF_DAY,
             description="when it ends, HH:MM; on the next day when that is earlier",
         ),
     ]

@@ -16,6 +16,8 @@ from typing import Any
 
 import msgspec
 
+from stormpilot.config.section import FORMS
+
 UNITS = {
     "_tps": "tuples/s",
     "_s": "s",
@@ -142,7 +144,7 @@ def _range(metas: list[msgspec.Meta], plain: list[Any]) -> str:
     above = any(m.gt is not None for m in metas)
     below = any(m.lt is not None for m in metas)
     if low is None and high is None:
-        return next((f"matches {m.pattern}" for m in metas if m.pattern), "")
+        return next((FORMS[m.pattern] for m in metas if m.pattern), "")
     if high is None:
         return f"above {low:g}" if above else f"at least {low:g}"
     if low is None:

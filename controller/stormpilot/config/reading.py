@@ -13,7 +13,7 @@ import msgspec
 import yaml
 
 from stormpilot.config.renamed import RENAMED
-from stormpilot.config.section import Section
+from stormpilot.config.section import Section, in_words
 from stormpilot.config.sections import Config, PublishSection, ZooKeeperSection
 from stormpilot.errors import UsageError
 from stormpilot.logins.jaas import ZOOKEEPER_SECTION, digest_login
@@ -57,6 +57,7 @@ def parse(text: str, where: str, folder: Path = Path()) -> Config:
         config = msgspec.convert(value, Config)
     except msgspec.ValidationError as e:
         expected, field = _split(str(e))
+        expected = in_words(expected)
         if wrong := re.fullmatch(r"Invalid enum value ('.*')", expected, re.DOTALL):
             expected = f"{wrong[1]}, expected one of {', '.join(_choices(field))}"
         raise UsageError(f"{where}:{_line(lines, field)}: {field}: {expected}") from e

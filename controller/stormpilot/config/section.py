@@ -13,8 +13,30 @@ SecondsOrZero = Annotated[float, Meta(ge=0, le=86_400)]
 Ratio = Annotated[float, Meta(ge=0, le=1)]
 
 
+TIME_OF_DAY = r"^([01]\d|2[0-3]):[0-5]\d$"
+ZNODE = r"^(/[^/\s]+)+$"
+ACCESS = r"^(digest:[^\s:]+:[^\s:]+|sasl:\S+)$"
+HOST = r"^[^\s/\[\]]+$"
+URL = r"^https?://[^\s/]\S*$"
+NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
+FORMS = {
+    TIME_OF_DAY: "HH:MM, 00:00 to 23:59",
+    ZNODE: "a path such as /stormpilot",
+    ACCESS: "digest:user:hash or sasl:user",
+    HOST: "a host name or an IP address",
+    URL: "an address that begins with http:// or https://",
+    NAME: "letters, digits, dots, dashes and underscores; a letter or digit first",
+}
+"""Patterns of texts, in words."""
+
 ADVANCED = {"advanced": True}
 """`Meta.extra` of a setting that few installations change: marked so, and left out of the example file."""
+
+
+def in_words(expected: str) -> str:
+    """msgspec's sentence on a value that matches no pattern, in words; any other stays."""
+    _, found, pattern = expected.partition(" matching regex ")
+    return next((f"expected {words}" for p, words in FORMS.items() if found and pattern == repr(p)), expected)
 
 
 class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -10,7 +10,7 @@ from msgspec import Meta, field
 from stormpilot.config.deciding import BudgetSection, DecideSection, NewSupervisorsSection, OtdSection, VerifySection
 from stormpilot.config.mined import HistorySection
 from stormpilot.config.rollout import RolloutSection
-from stormpilot.config.section import ADVANCED, Ratio, Seconds, SecondsOrZero, Section
+from stormpilot.config.section import ACCESS, ADVANCED, HOST, URL, ZNODE, Ratio, Seconds, SecondsOrZero, Section
 from stormpilot.zookeeper.paths import DEFAULT_ROOT
 
 
@@ -29,7 +29,7 @@ class ZooKeeperSection(Section, frozen=True, kw_only=True):
     root: Annotated[
         str,
         Meta(
-            pattern=r"^(/[^/\s]+)+$",
+            pattern=ZNODE,
             description="the znode under which everything is, as stormpilot.zookeeper.root in storm.yaml",
         ),
     ] = DEFAULT_ROOT
@@ -48,7 +48,7 @@ class ZooKeeperSection(Section, frozen=True, kw_only=True):
         ),
     ] = None
     nimbus_acl: Annotated[
-        Annotated[str, Meta(pattern=r"^(digest:[^\s:]+:[^\s:]+|sasl:\S+)$")] | None,
+        Annotated[str, Meta(pattern=ACCESS)] | None,
         Meta(
             extra=ADVANCED,
             description="where auth_file or jaas_file is a login of the controller's own: the login of Storm's daemons "
@@ -234,7 +234,7 @@ class ApiSection(Section, frozen=True, kw_only=True):
         str,
         Meta(
             min_length=1,
-            pattern=r"^[^\s/\[\]]+$",
+            pattern=HOST,
             description="address to bind; another than loopback needs tokens_file, cert_file and key_file",
         ),
     ] = "127.0.0.1"
@@ -289,7 +289,7 @@ class NotifySection(Section, frozen=True, kw_only=True):
     """A receiver of events over HTTP (a webhook)."""
 
     url: Annotated[
-        Annotated[str, Meta(pattern=r"^https?://[^\s/]\S*$")] | None,
+        Annotated[str, Meta(pattern=URL)] | None,
         Meta(description="a webhook that gets a POST with JSON per event; none: nothing is sent"),
     ] = None
     events: Annotated[list[EventKind], Meta(description="events that are sent; empty: all")] = field(

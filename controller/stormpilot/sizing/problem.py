@@ -20,6 +20,7 @@ import yaml
 from msgspec import Meta
 
 from stormpilot.config.reading import read_yaml
+from stormpilot.config.section import NAME, in_words
 from stormpilot.errors import UsageError
 from stormpilot.sizing.performance import Performance
 
@@ -86,7 +87,7 @@ class Slot(Section, frozen=True, kw_only=True):
 class VmSize(Section, frozen=True, kw_only=True):
     """A VM on offer, by how many slots it has."""
 
-    name: Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
+    name: Annotated[str, Meta(pattern=NAME)]
     slots: Annotated[int, Meta(ge=1, le=1024)]
 
 
@@ -224,6 +225,7 @@ def _explained(error: str, root: yaml.Node | None, where: str) -> str:
         steps.append(unknown[1])
     elif wrong := re.fullmatch(r"Invalid enum value ('.*')", text):
         text = f"{wrong[1]}, expected one of {', '.join(_choices(steps))}"
+    text = in_words(text)
     field = "".join(f"[{s}]" if isinstance(s, int) else f".{s}" for s in steps).lstrip(".")
     return f"{where}{_line(root, steps)}: {field + ': ' if field else ''}{text}"
 

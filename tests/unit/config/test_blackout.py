@@ -60,8 +60,8 @@ def test_of_several_open_windows_the_one_that_ends_last_counts() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ('{from: "8:00", to: "18:00"}', "decide.blackouts[0].from: Expected `str` matching regex"),
-        ('{from: "08:00", to: "24:00"}', "decide.blackouts[0].to: Expected `str` matching regex"),
+        ('{from: "8:00", to: "18:00"}', "decide.blackouts[0].from: expected HH:MM, 00:00 to 23:59"),
+        ('{from: "08:00", to: "24:00"}', "decide.blackouts[0].to: expected HH:MM, 00:00 to 23:59"),
         ('{from: "08:00"}', "missing required field `to`"),
         ('{from: "08:00", to: "09:00", timezone: Mars/Olympus}', "timezone is 'Mars/Olympus', expected a name such as"),
         ('{from: "08:00", to: "09:00", days: [monday]}', "decide.blackouts[0].days[0]: 'monday', expected one of mon,"),

@@ -37,6 +37,11 @@ def test_json_and_yaml_say_the_same() -> None:
         ("{name: D2, slots: 2}", "{name: D2, slot: 2}", "size.yaml:11: vms[1].slot: unknown key; did you mean slots?"),
         ("{name: D2, slots: 2}", "{name: D2, slots: 0}", "size.yaml:11: vms[1].slots: Expected `int` >= 1"),
         (
+            "{name: D2, slots: 2}",
+            "{name: D 2, slots: 2}",
+            "size.yaml:11: vms[1].name: expected letters, digits, dots, ",
+        ),
+        (
             "selectivity: 1.0",
             "selectivty: 1.0",
             "components[2].inputs[0].selectivty: unknown key; did you mean selectivity?",
