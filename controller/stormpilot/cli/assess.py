@@ -17,6 +17,7 @@ from stormpilot.cli.figures import rate_text
 from stormpilot.cli.machine_code import note_compiling
 from stormpilot.cli.nimbus_login import NimbusJaasOption, nimbus_login
 from stormpilot.cli.output import Format, FormatOption, print_json, print_table, say
+from stormpilot.cli.stdout import print_and_write
 from stormpilot.errors import NothingFoundError, RefusedError
 
 if TYPE_CHECKING:
@@ -113,14 +114,19 @@ def assess(
     }
     intro = f"supervisors: {len(estimated.supervisors)}, running topologies: {len(rows)}, placed by {scheduler}."
     said = _said(rows, everywhere, notes)
-    if format is Format.json:
-        print_json(answer)
-    else:
+
+    def show() -> None:
+        if format is Format.json:
+            print_json(answer)
+            return
         say(f"{intro} Nothing was changed.")
         print_table(COLUMNS, [_cells(r) for r in rows])
         for text in (_sum_line(rows), *said):
             say(text)
-    if page is not None and beside is not None:
+
+    def write() -> None:
+        if page is None or beside is None:
+            return
         from stormpilot.history.report.assess import page as page_of
         from stormpilot.messages.casing import camel
 
@@ -128,6 +134,8 @@ def assess(
         text = page_of(f"Nimbus at {nimbus}; {intro}", COLUMNS, cells, _sum_line(rows), said)
         files.write_text(page, text, "page")
         files.write(beside, camel(answer), "assessment")
+
+    print_and_write(show, write)
 
 
 def _read(connection: Nimbus, cpu_limit: float) -> tuple[Model, dict[str, list[str]], list[tuple[Observed, Certainty]]]:

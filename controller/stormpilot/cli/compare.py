@@ -17,6 +17,7 @@ from stormpilot.cli.figures import metric_text, rate_text
 from stormpilot.cli.files import ModelOption, check_outputs, compiled_model, left_out, write
 from stormpilot.cli.machine_code import note_compiling
 from stormpilot.cli.output import Format, FormatOption, console_err, print_json, print_table, say
+from stormpilot.cli.stdout import print_and_write
 from stormpilot.cli.traffic import Traffic, TrafficOption, flow_metrics, flow_of
 from stormpilot.errors import StormpilotError
 from stormpilot.messages.casing import camel
@@ -147,12 +148,12 @@ def compare(
         proofs += relaxed(compiled, proofs, budget)
     proof = max(proofs, key=_strength, default=None)
     found = summed_up(str(model), budget, compiled, runs, proof, flow)
-    if format is Format.json:
-        print_json(found)
-    else:
-        _show(found, seed, seeds)
-    if output is not None:
-        write(output, camel(found), "comparison")
+
+    def keep() -> None:
+        if output is not None:
+            write(output, camel(found), "comparison")
+
+    print_and_write(lambda: print_json(found) if format is Format.json else _show(found, seed, seeds), keep)
 
 
 def run_one(

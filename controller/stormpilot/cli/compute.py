@@ -15,6 +15,7 @@ from stormpilot.cli.figures import metric_text
 from stormpilot.cli.files import ModelOption, check_outputs, compiled_model, read_model, without, write
 from stormpilot.cli.machine_code import forget, note_compiling
 from stormpilot.cli.output import Format, FormatOption, console, note, print_document, print_json, print_table, say
+from stormpilot.cli.stdout import print_and_write
 from stormpilot.cli.traffic import PREDICTED, Traffic, flow_metrics
 from stormpilot.errors import RefusedError, UsageError
 
@@ -117,7 +118,6 @@ def compute(
         for text in answer.notes:
             note(f"note: {text}")
         return
-    write(output, answer, "plan")
     part = without(compiled, answer.left_out)
     before = metrics(part, part.current) if (part.current >= 0).all() else {}
     after = answer.metrics
@@ -132,13 +132,14 @@ def compute(
             for name in (PREFIX + n for n in SHOWN)
             if name in predicted
         ]
-    print_table(
-        ["metric", "now", "plan", "meaning"],
-        rows,
-        title=f"{planner}, seed {seed}, {time.monotonic() - started:.2f} s: {output}",
-    )
-    for text in answer.notes:
-        say(f"note: {text}")
+    title = f"{planner}, seed {seed}, {time.monotonic() - started:.2f} s: {output}"
+
+    def show() -> None:
+        print_table(["metric", "now", "plan", "meaning"], rows, title=title)
+        for text in answer.notes:
+            say(f"note: {text}")
+
+    print_and_write(show, lambda: write(output, answer, "plan"))
 
 
 def planners(

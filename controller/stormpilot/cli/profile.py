@@ -19,6 +19,7 @@ from stormpilot.cli.nimbus_login import NimbusJaasOption, nimbus_login
 from stormpilot.cli.output import Format, FormatOption, note, print_json, print_table, say
 from stormpilot.cli.profile_options import beside, check_plot, conditions, nimbus_address, rate_grid, specimen_of
 from stormpilot.cli.progress import Progress, progress
+from stormpilot.cli.stdout import print_and_write
 from stormpilot.errors import RefusedError, UnreachableError, UsageError
 
 if TYPE_CHECKING:
@@ -143,6 +144,7 @@ def profile(
     address = replace(nimbus_address(fed, nimbus), login=nimbus_login(nimbus_jaas))
     where = place(zookeeper, root, config)
     peaks: list[Trial] = []
+    plotted = False
     with (
         _in_order(),
         TemporaryDirectory() as scratch,
@@ -171,12 +173,23 @@ def profile(
     if slot is None or not peaks:
         raise RefusedError(f"{limit:g} minutes are over with {len(record)} trials: run it again to go on")
     model = performance(called, peaks, record.trials)
-    written.write(output, written.problem(model, slot))
-    plotted = _drawn(drawn, model.name, peaks, record)
-    if format is Format.json:
-        print_json({"model": model, "slot": slot, "peaks": peaks, "trials": len(record), "complete": told.complete})
-    else:
-        _show(model.name, peaks, record, output, plotted)
+
+    def show() -> None:
+        if format is Format.json:
+            print_json({"model": model, "slot": slot, "peaks": peaks, "trials": len(record), "complete": told.complete})
+        else:
+            _show(model.name, peaks, record)
+
+    def draw() -> None:
+        nonlocal plotted
+        plotted = _drawn(drawn, model.name, peaks, record)
+
+    print_and_write(show, lambda: written.write(output, written.problem(model, slot)), draw)
+    if format is Format.table:
+        say(f"model   {output}")
+        if plotted:
+            say(f"plot    {drawn}")
+        say(f"trials  {record.file}")
     if len(record) == earlier:
         note(f"note: all {earlier} trials are from an earlier run; --restart measures anew")
     if not told.complete:
@@ -251,18 +264,18 @@ class _Kept:
             raise _TimeUpError
 
 
-def _drawn(file: Path, name: str, peaks: list[Trial], record: Record) -> Path | None:
+def _drawn(file: Path, name: str, peaks: list[Trial], record: Record) -> bool:
     from stormpilot.trials.output import plot
 
     try:
         plot(file, name, peaks, record.trials)
     except UnreachableError as e:
         note(f"no plot: {e}")
-        return None
-    return file
+        return False
+    return True
 
 
-def _show(name: str, peaks: list[Trial], record: Record, output: Path, drawn: Path | None) -> None:
+def _show(name: str, peaks: list[Trial], record: Record) -> None:
     from stormpilot.sizing.performance import rate_text
 
     rows = [
@@ -290,7 +303,3 @@ def _show(name: str, peaks: list[Trial], record: Record, output: Path, drawn: Pa
             f"note: with {', '.join(idle)} threads less than {IDLE_SHARE:.0%} of the slot's CPU was used: the "
             "component waits for something, or the source is what limits (--sources, a node with more cores)"
         )
-    say(f"model   {output}")
-    if drawn is not None:
-        say(f"plot    {drawn}")
-    say(f"trials  {record.file}")

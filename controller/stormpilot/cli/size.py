@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import math
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,6 +15,7 @@ import typer
 from stormpilot.cli import files
 from stormpilot.cli.compute import SeedOption
 from stormpilot.cli.output import Format, FormatOption, print_json, print_table, say
+from stormpilot.cli.stdout import print_and_write
 from stormpilot.errors import RefusedError, UsageError
 
 if TYPE_CHECKING:
@@ -80,21 +82,28 @@ def size(
     allocations = [allocate(problem, at, m.value) for m in methods]
     answers = [(a, m.value, place(problem, a, m.value, seed=seed)) for a in allocations for m in mappings]
     chosen = _chosen(answers, allocation or Method.mba, placement or Mapping.sam)
-    if format is Format.json:
-        print_json(_document(problem, at, allocations, answers))
-    else:
+
+    def show() -> None:
+        if format is Format.json:
+            print_json(_document(problem, at, allocations, answers))
+            return
         _print_allocations(problem, at, allocations)
         _print_placements(problem, answers)
         if isinstance(chosen, Placed):
             _print_slots(problem, chosen)
+
     if not isinstance(chosen, Placed):
+        show()
         raise RefusedError(f"{placement or Mapping.sam}: no plan ({chosen.constraint}): {chosen.text}")
+    then = []
     if output is not None or plan is not None:
         model = with_traffic(problem, chosen.allocation, chosen.model)
         if output is not None:
-            files.write(output, model, "model")
+            then.append(partial(files.write, output, model, "model"))
         if plan is not None:
-            files.write(plan, msgspec.structs.replace(chosen.plan, metrics=evaluate(model, chosen.plan)), "plan")
+            measured = msgspec.structs.replace(chosen.plan, metrics=evaluate(model, chosen.plan))
+            then.append(partial(files.write, plan, measured, "plan"))
+    print_and_write(show, *then)
 
 
 def predict(

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, cast
 
-from stormpilot.errors import UsageError
+from stormpilot.errors import StormpilotError, UsageError
 
 
 class ReaderGoneError(Exception):
@@ -82,3 +82,22 @@ def told_apart() -> Iterator[None]:
     except (ReaderGoneError, StdoutError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())  # for what is still in its buffer
         raise
+
+
+def print_and_write(show: Callable[[], None], *write: Callable[[], None]) -> None:
+    """Print, then write files, and publish: each of these is done whatever became of the others.
+
+    Who reads the text may have gone (`| head`), and a disk may be full. The first error is raised when all is done, and
+    `ReaderGoneError` where there is no other.
+    """
+    gone: ReaderGoneError | None = None
+    failed: StormpilotError | None = None
+    for step in (show, *write):
+        try:
+            step()
+        except ReaderGoneError as e:
+            gone = e
+        except StormpilotError as e:
+            failed = failed or e
+    if failed or gone:
+        raise failed or gone  # type: ignore[misc]

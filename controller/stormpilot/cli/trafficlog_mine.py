@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import socket
+from collections.abc import Callable
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from functools import partial
@@ -17,6 +18,7 @@ from stormpilot import clock
 from stormpilot.cli import files
 from stormpilot.cli.live import user
 from stormpilot.cli.output import console_err, note, print_table, say
+from stormpilot.cli.stdout import print_and_write
 from stormpilot.cli.trafficlog import PublishOption, TrafficLog, parse_time, tell_skipped, traffic_log_command
 from stormpilot.errors import UsageError
 from stormpilot.history.engines import Asked, chosen, is_local
@@ -94,15 +96,16 @@ def mine(
     for name in sorted(t for t in set(source.topologies) if not {t, t.rsplit("-", 2)[0]} & there):
         note(f"{name}: the log has no such topology, or nothing of it in this time")
     _tell(document, strict=strict)
-    source.answer(document, lambda: _print_all(mined))
+    then: list[Callable[[], None]] = []
     if output is not None:
-        files.write(output, document, "mined thresholds")
+        then.append(partial(files.write, output, document, "mined thresholds"))
     if sizing is not None:
-        _write_sizing(sizing, mined)
+        then.append(partial(_write_sizing, sizing, mined))
     if source.publishes(publish):
         from stormpilot.history.mine.publishing import publish as publish_to
 
-        source.publish(lambda store, paths: publish_to(mined, store, paths))
+        then.append(lambda: source.publish(lambda store, paths: publish_to(mined, store, paths)))
+    print_and_write(lambda: source.answer(document, lambda: _print_all(mined)), *then)
 
 
 def _mined(source: TrafficLog, engine: Name, times: Times, keep: Keep, *, with_sizing: bool, strict: bool) -> MinedLog:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from stormpilot.cli import files
 from stormpilot.cli.output import note, print_table, say
 from stormpilot.cli.progress import progress
+from stormpilot.cli.stdout import print_and_write
 from stormpilot.cli.trafficlog import PublishOption, TrafficLog, read_mined, traffic_log_command
 from stormpilot.errors import UsageError
 from stormpilot.history.spark import CONNECT
@@ -85,7 +88,6 @@ def replay(
     With --planner: what it would have looked like. Without: every planner with several parameters,
     for each topology the best of them, checked on days that it was not chosen by.
     """
-    from stormpilot.history.replay import evidence
     from stormpilot.history.replay.grid import DEFAULT_PLANNER, asked, grid
     from stormpilot.history.replay.score import Weights
     from stormpilot.history.replay.study import Question, study
@@ -126,14 +128,21 @@ def replay(
                 shown.update(f"{done} of {total} runs", done, total)
 
         answer, played = study(part, question, profiles, note, update, compared)
+    then: list[Callable[[], None]] = []
     if output is not None:
-        evidence.write(output, answer, played)
-        note(f"kept in {output / evidence.REPLAY} and {output / evidence.RUNS}")
+        then.append(partial(_keep, output, answer, played))
     if source.publishes(publish):
         from stormpilot.history.replay.publishing import publish as publish_to
 
-        source.publish(lambda store, paths: publish_to(answer, store, paths))
-    source.answer(answer, lambda: _show(answer))
+        then.append(lambda: source.publish(lambda store, paths: publish_to(answer, store, paths)))
+    print_and_write(lambda: source.answer(answer, lambda: _show(answer)), *then)
+
+
+def _keep(folder: Path, answer: Replay, played: Any) -> None:
+    from stormpilot.history.replay import evidence
+
+    evidence.write(folder, answer, played)
+    note(f"kept in {folder / evidence.REPLAY} and {folder / evidence.RUNS}")
 
 
 def _rules(source: TrafficLog, budget_s: float, restart_s: float | None) -> Rules:

@@ -12,6 +12,7 @@ from stormpilot.cli import files
 from stormpilot.cli.live import Live, live_command
 from stormpilot.cli.output import note, print_table, say, say_line
 from stormpilot.cli.records import moment_ms
+from stormpilot.cli.stdout import print_and_write
 from stormpilot.errors import NothingFoundError, UnreachableError, UsageError
 
 if TYPE_CHECKING:
@@ -69,13 +70,20 @@ def trial_run(
         "obstacles": found,
         "topologies": topologies,
     }
-    live.answer(_document(answer), lambda: _show(where, since, from_ms, now_ms, found, topologies))
-    if output is not None and beside is not None:
+
+    def show() -> None:
+        live.answer(_document(answer), lambda: _show(where, since, from_ms, now_ms, found, topologies))
+
+    def write() -> None:
+        if output is None or beside is None:
+            return
         from stormpilot.history.report.trial import page
 
         files.write_text(output, page(where, from_ms, now_ms, found, topologies), "page")
         files.write(beside, _document(answer), "trial run's figures")
         note(f"{output} and {beside}")
+
+    print_and_write(show, write)
 
 
 def _document(answer: dict[str, Any]) -> Any:

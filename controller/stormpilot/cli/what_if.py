@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,6 +16,7 @@ from stormpilot.cli.live import Live, connected, live_command, user
 from stormpilot.cli.machine_code import note_compiling
 from stormpilot.cli.output import note, print_table, say
 from stormpilot.cli.progress import progress
+from stormpilot.cli.stdout import print_and_write
 from stormpilot.errors import UsageError
 
 if TYPE_CHECKING:
@@ -89,9 +91,10 @@ def what_if(
         return compute(m, planner, {}, seed=seed, left_s=lambda: deadline - time.monotonic())
 
     found = compare(read, changes, plan_one)
-    live.answer(found, lambda: _show(found, planner))
-    if output is not None:
-        write(output, found.plan, "plan")
+    print_and_write(
+        lambda: live.answer(found, lambda: _show(found, planner)),
+        *([] if output is None else [partial(write, output, found.plan, "plan")]),
+    )
 
 
 def _show(found: WhatIf, planner: str) -> None:

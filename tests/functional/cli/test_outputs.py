@@ -42,7 +42,7 @@ def test_a_file_that_cannot_be_written_is_refused_before_planning(
     assert (done.code, done.err) == (2, f"stormpilot: {output}: cannot write this file for --output: {said}")
 
 
-@pytest.mark.parametrize("command", PLANNING[1:])
+@pytest.mark.parametrize("command", [*PLANNING, f"size {EXAMPLE} --placement sam"])
 def test_what_was_computed_is_printed_where_it_cannot_be_written(run: Run, m: Path, command: str) -> None:
     done = run(*command.format(m=m).split(), "-o", "/dev/full")
     assert done.code == 2

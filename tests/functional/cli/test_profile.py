@@ -18,7 +18,7 @@ from doubles.memory_zookeeper import MemoryZooKeeper
 from functional.topologies.inprocess_storm import PROJECT
 from sizing_problems import EXAMPLE
 from stormpilot.config import LoadSection
-from stormpilot.errors import RefusedError, UnreachableError
+from stormpilot.errors import RefusedError, UnreachableError, UsageError
 from stormpilot.nimbus import Address, Nimbus
 from stormpilot.sizing.profiling import RateGrid, Trial
 from stormpilot.trials import bench as real
@@ -124,6 +124,18 @@ def test_a_profile_without_a_new_trial_says_so(java: tuple[str | Path, ...]) -> 
     done = run(*java)
     assert done.returncode == 0
     assert "trials are from an earlier run; --restart measures anew" in " ".join(done.stderr.split())
+
+
+def test_what_was_measured_is_printed_where_it_cannot_be_written(
+    java: tuple[str | Path, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> NoReturn:
+        raise UsageError("parse.json: cannot write the model: No space left on device")
+
+    monkeypatch.setattr("stormpilot.trials.output.write", full)
+    done = run(*java)
+    assert (done.returncode, "cannot write the model: No space left" in done.stderr) == (2, True)
+    assert "peak tuples/s" in done.stdout
 
 
 @pytest.mark.parametrize(

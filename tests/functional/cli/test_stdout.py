@@ -10,7 +10,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from doubles.models import model, topology
+from doubles.models import SPREAD, model, topology
+from doubles.trial_log import MINUTES, write_trial_log
+from sizing_problems import EXAMPLE
+from stormpilot import clock
 
 COMMAND = [sys.executable, "-c", "from stormpilot.cli import main; main()"]
 
@@ -31,6 +34,54 @@ def test_a_reader_that_went_away_is_no_error(arguments: list[str]) -> None:
     assert program.stderr is not None
     assert program.stderr.read() == b""
     assert program.wait() == 0
+
+
+WRITING = [
+    f"size {EXAMPLE} --placement sam --plan written.json",
+    "what-if -p online --model m.json --scale-rate flights=1 -o written.json",
+    "plan compare -p online --model m.json -o written.json",
+    "plan compute -p online --model m.json -o written.json",
+    "trial-run --log log -o written.html",
+    "trafficlog mine --log log -o written.json",
+]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "m.json").write_bytes(msgspec.json.encode(model(topology(SPREAD))))
+    write_trial_log(tmp_path / "log", clock.now_ms() - MINUTES * 60_000)
+    return tmp_path
+
+
+@pytest.mark.parametrize("command", WRITING)
+def test_files_are_written_though_the_reader_of_the_output_went_away(folder: Path, command: str) -> None:
+    """`stormpilot size ... --plan plan.json | head` ended with 0, and without the plan."""
+    program = subprocess.Popen([*COMMAND, *command.split()], stdout=subprocess.PIPE, cwd=folder)
+    assert program.stdout is not None
+    program.stdout.close()
+    assert program.wait() == 0
+    assert msgspec.json.decode((folder / "written.json").read_bytes())
+
+
+@pytest.mark.parametrize("command", WRITING[:2])
+def test_files_are_written_though_the_output_cannot_be(folder: Path, command: str) -> None:
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [*COMMAND, *command.split()], check=False, stdout=full, stderr=subprocess.PIPE, text=True, cwd=folder
+        )
+    assert (done.returncode, "stdout: cannot write the output: No space left" in done.stderr) == (2, True)
+    assert msgspec.json.decode((folder / "written.json").read_bytes())
+
+
+def test_a_file_that_cannot_be_written_is_an_error_for_nobody_who_reads_too(folder: Path) -> None:
+    """And the other file is written."""
+    command = [*COMMAND, "size", str(EXAMPLE), "--placement", "sam", "-o", "/dev/full", "--plan", "written.json"]
+    program = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=folder)
+    assert program.stdout is not None and program.stderr is not None
+    program.stdout.close()
+    assert "/dev/full: cannot write the model: No space left" in program.stderr.read()
+    assert program.wait() == 2
+    assert msgspec.json.decode((folder / "written.json").read_bytes())
 
 
 @pytest.mark.parametrize("end", ["gone", "full", "closed"])

@@ -36,8 +36,7 @@ SCHEMA = pa.schema(
 
 
 def write(folder: Path, replay: Replay, evidence: Evidence) -> None:
-    """Write both files into a folder, each whole or not at all."""
-    folder.mkdir(parents=True, exist_ok=True)
+    """Write both files into a folder, each whole or not at all; `UsageError` where that cannot be."""
     rows = [
         {
             "setting": setting,
@@ -60,11 +59,15 @@ def write(folder: Path, replay: Replay, evidence: Evidence) -> None:
         for p in played
     ]
     hidden = folder / f".{RUNS}.tmp"
-    pq.write_table(pa.Table.from_pylist(rows, schema=SCHEMA), hidden, compression="zstd")
-    hidden.replace(folder / RUNS)
-    hidden = folder / f".{REPLAY}.tmp"
-    hidden.write_bytes(msgspec.json.format(msgspec.json.encode(replay), indent=1))
-    hidden.replace(folder / REPLAY)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        pq.write_table(pa.Table.from_pylist(rows, schema=SCHEMA), hidden, compression="zstd")
+        hidden.replace(folder / RUNS)
+        hidden = folder / f".{REPLAY}.tmp"
+        hidden.write_bytes(msgspec.json.format(msgspec.json.encode(replay), indent=1))
+        hidden.replace(folder / REPLAY)
+    except OSError as e:
+        raise UsageError(f"{folder}: cannot write the replay: {e.strerror or e}") from e
 
 
 def read(path: Path) -> Replay:
