@@ -16,10 +16,14 @@ from stormpilot.model.values import Model
 
 FOLDER = "models"
 KEPT = 50
+"""Number of models: a model takes disk, a further name for it does not."""
 
 
 def keep(directory: Path, plan_ids: Sequence[str], model: Model) -> list[Path]:
-    """Write the model of plans, whole or not at all, and remove the oldest beyond `KEPT`; `OSError` when that fails."""
+    """Write the model of plans, whole or not at all, and remove the oldest models beyond `KEPT`.
+
+    `OSError` when that fails.
+    """
     folder = directory / FOLDER
     folder.mkdir(parents=True, exist_ok=True)
     paths = [folder / f"{plan_id}.json" for plan_id in plan_ids]
