@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tools.release import __main__ as release
 from tools.release import audit, parts, sbom
 
 REPOSITORY = Path(__file__).resolve().parents[3]
@@ -91,6 +92,11 @@ def test_the_version_is_the_same_everywhere() -> None:
     ours = {s["image"] for s in compose["services"].values() if s["image"].startswith("stormpilot/")}
     assert {i.rpartition(":")[2] for i in ours} == {stormpilot.__version__}
     assert f"stormpilot-{stormpilot.__version__}-" in (REPOSITORY / "docs" / "guide" / "install.md").read_text()
+
+
+def test_the_install_page_lists_every_file_that_a_release_takes_from_the_repository() -> None:
+    files = (REPOSITORY / "docs" / "guide" / "install.md").read_text().partition("## Files")[2].partition("\n## ")[0]
+    assert [name for name in release.EXAMPLES.values() if f"`{name}`" not in files] == []
 
 
 def test_nothing_in_the_compose_file_listens_beyond_this_machine_or_floats() -> None:
