@@ -98,11 +98,14 @@ def left_out(plan: Plan) -> list[str]:
 
 
 def read(path: Path, what: str) -> bytes:
-    """The bytes of a file or of stdin."""
+    """The bytes of a file or of stdin; `UsageError` for one that cannot be read, or has nothing."""
     try:
-        return sys.stdin.buffer.read() if path == STDIN else path.read_bytes()
+        found = sys.stdin.buffer.read() if path == STDIN else path.read_bytes()
     except OSError as e:
         raise UsageError(f"{path}: cannot read the {what}: {e.strerror}") from e
+    if not found or found.isspace():
+        raise UsageError(f"{path}: is empty, expected the {what}")
+    return found
 
 
 def write(path: Path, value: Any, what: str) -> None:

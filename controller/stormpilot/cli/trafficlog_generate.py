@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -79,6 +80,8 @@ def _spec(given: dict[str, Any], more: list[str], edge_rows: int | None) -> Spec
         spec = msgspec.convert(given, Spec, strict=False)
         return spec if edge_rows is None else spec.with_edge_rows(edge_rows)
     except msgspec.ValidationError as e:
+        if unknown := re.fullmatch("Object contains unknown field `(.+)`", str(e)):
+            raise UsageError(f"--set {unknown[1]}: there is no such key; --keys lists them") from e
         raise UsageError(f"what to make: {e}") from e
     except ValueError as e:
         raise UsageError(f"--edge-rows: {e}") from e

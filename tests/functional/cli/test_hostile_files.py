@@ -31,7 +31,8 @@ def with_rate(rate: float) -> bytes:
         (b'{"schema":1,"x":' + b"9" * 6_000 + b"}", "m.json: it has a whole number of 6000 digits"),
         (with_rate(1e308), "1e+308, expected"),
         (with_rate(float("nan")), "m.json:1: "),
-        (b"", "m.json:1: "),
+        (b"", "m.json: is empty, expected the model"),
+        (b"\n", "m.json: is empty, expected the model"),
     ],
 )
 def test_a_model_that_nobody_honest_wrote_is_one_error(

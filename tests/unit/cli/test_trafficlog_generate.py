@@ -37,7 +37,7 @@ def test_json_is_the_truth(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--set", "nois=1"], "unknown field `nois`"),
+        (["--set", "nois=1"], "--set nois: there is no such key; --keys lists them"),
         (["--set", "noise_ratio=7"], r"<= 0.2.*noise_ratio"),
         (["--set", "noise_ratio"], "expected KEY=VALUE"),
         (["--days", "0.0001"], "shorter than one window"),
