@@ -115,8 +115,11 @@ class Record:
 
     def _write(self, line: Attempt | Guess) -> None:
         self._keep(line)
-        with self.file.open("ab") as out:
-            out.write(msgspec.json.encode(line) + b"\n")
+        try:
+            with self.file.open("ab") as out:
+                out.write(msgspec.json.encode(line) + b"\n")
+        except OSError as e:
+            raise UsageError(f"{self.file}: cannot keep this trial: {e.strerror}") from e
 
     def _keep(self, line: Attempt | Guess) -> None:
         if isinstance(line, Guess):

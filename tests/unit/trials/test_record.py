@@ -43,6 +43,15 @@ def test_a_new_record_of_the_same_file_knows_everything(tmp_path: Path) -> None:
     assert after.guess(1, again) == 4
 
 
+def test_a_disk_that_is_full_is_told_with_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "pi.trials.jsonl"
+    record = filled(file)
+    file.unlink()
+    file.symlink_to("/dev/full")
+    with pytest.raises(UsageError, match="cannot keep this trial: No space left on device"):
+        record.add(0, trial(6), SLOT)
+
+
 def test_the_line_that_was_being_written_is_made_again(tmp_path: Path) -> None:
     file = tmp_path / "pi.trials.jsonl"
     filled(file)
