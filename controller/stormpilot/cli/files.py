@@ -124,7 +124,7 @@ def write_text(path: Path, text: str, what: str) -> None:
 def check_outputs(outputs: Mapping[str, Path | None], inputs: Mapping[str, Path | None] | None = None) -> None:
     """The files that are written at the end, by option: `UsageError` at once for one that cannot be written.
 
-    Nor may two of them, or one of `inputs`, be one file: the one would be written over.
+    Nor may one be the file of another, or of one of `inputs`: that would be written over.
     """
     there: dict[Path, str] = {}
     for option, path in [*(inputs or {}).items(), *outputs.items()]:
@@ -133,7 +133,7 @@ def check_outputs(outputs: Mapping[str, Path | None], inputs: Mapping[str, Path 
         if option in outputs:
             _check_writable(path, option)
         file = _file(path)
-        if file is not None and (other := there.setdefault(file, option)) != option:
+        if file is not None and (other := there.setdefault(file, option)) != option and option in outputs:
             raise UsageError(f"{option} {path}: is the file of {other} too, expected another one")
 
 

@@ -26,7 +26,7 @@ def generate(
     parallelism: Annotated[int, typer.Option(help="Executors of each wide component.")] = 6,
     window_s: Annotated[int, typer.Option(help="Seconds of one measurement.")] = 60,
     edge_rows: Annotated[
-        int | None, typer.Option(help="As wide topologies as it takes for so many rows of edges, at least.")
+        int | None, typer.Option(min=1, help="As wide topologies as it takes for so many rows of edges, at least.")
     ] = None,
     set_: Annotated[
         list[str] | None,

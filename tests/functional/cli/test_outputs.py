@@ -71,6 +71,12 @@ def test_two_files_in_one_are_refused(run: Run, m: Path, command: str, said: str
     assert not names["new"].exists()
 
 
+def test_one_file_may_be_read_twice(run: Run, m: Path) -> None:
+    """The error is about its content."""
+    done = run("what-if", "-p", "online", "--model", m, "--new-topology", m, "-o", m.parent / "new.json")
+    assert (done.code, "is in the model already" in done.err) == (1, True), done.err
+
+
 def test_the_null_device_takes_two_files(run: Run) -> None:
     assert run("size", EXAMPLE, "--placement", "sam", "-o", "/dev/null", "--plan", "/dev/null").code == 0
 

@@ -50,6 +50,12 @@ def test_what_cannot_be_made_is_refused_by_name(tmp_path: Path, options: list[st
     assert not (tmp_path / "log").exists()
 
 
+def test_fewer_rows_than_one_are_refused(tmp_path: Path) -> None:
+    """A log of another size was made."""
+    done = run(str(tmp_path / "log"), "--days", "0.02", "--edge-rows", "-5")
+    assert (done.exit_code, "--edge-rows" in done.stderr) == (2, True)
+
+
 def test_folder_in_use_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("")
     with pytest.raises(RefusedError):
