@@ -71,18 +71,20 @@ def _spec(given: dict[str, Any], more: list[str], edge_rows: int | None) -> Spec
 
     from stormpilot.generate.logs import Spec
 
+    options = {name: f"--{name.replace('_', '-')}" for name in given}
     for one in more:
         key, equals, value = one.partition("=")
         if not equals:
             raise UsageError(f"--set {one}: expected KEY=VALUE")
-        given[key] = value
+        given[key], options[key] = value, f"--set {key}"
     try:
         spec = msgspec.convert(given, Spec, strict=False)
         return spec if edge_rows is None else spec.with_edge_rows(edge_rows)
     except msgspec.ValidationError as e:
         if unknown := re.fullmatch("Object contains unknown field `(.+)`", str(e)):
             raise UsageError(f"--set {unknown[1]}: there is no such key; --keys lists them") from e
-        raise UsageError(f"what to make: {e}") from e
+        text, _, field = str(e).partition(" - at `$.")
+        raise UsageError(f"{options.get(field.rstrip('`'), 'what to make')}: {text}") from e
     except ValueError as e:
         raise UsageError(f"--edge-rows: {e}") from e
 

@@ -38,7 +38,8 @@ def test_json_is_the_truth(tmp_path: Path) -> None:
     ("options", "said"),
     [
         (["--set", "nois=1"], "--set nois: there is no such key; --keys lists them"),
-        (["--set", "noise_ratio=7"], r"<= 0.2.*noise_ratio"),
+        (["--set", "noise_ratio=7"], r"^--set noise_ratio: Expected `float` <= 0.2"),
+        (["--window-s", "0"], "^--window-s: Expected `int` >= 1"),
         (["--set", "noise_ratio"], "expected KEY=VALUE"),
         (["--days", "0.0001"], "shorter than one window"),
         (["--days", "0.01", "--edge-rows", "99999999999"], "need more than"),
