@@ -248,9 +248,16 @@ def _show(found: ClusterStatus) -> None:
         f"  logs       {found.logs}\n"
     )
     print_table(
-        ["daemon", "state", "pid", "host", "port", "up (s)", "exit code"],
-        [[d.id, d.state, d.pid, d.host, str(d.port), _seconds(d.uptime_s), d.exit_code] for d in found.daemons],
+        ["daemon", "state", "pid", "host", "port", "up (s)", "restarts", "exit code"],
+        [
+            [d.id, d.state, d.pid, d.host, str(d.port), _seconds(d.uptime_s), d.restarts, d.exit_code]
+            for d in found.daemons
+        ],
     )
+    for d in found.daemons:
+        if d.ended is not None and found.state != "down":
+            now = f"started again, {d.restarts} times so far" if d.state == "running" else "it does not run"
+            say(f"{d.id} ended {d.ended}; {now}")
     say("")
     print_table(
         ["supervisor", "rack", "site", "slots", "used", "CPU points", "memory MB", "ports"],

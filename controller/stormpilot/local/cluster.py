@@ -172,12 +172,15 @@ class LocalCluster:
     def kill_daemon(self, daemon: str, timeout_s: float = 60.0) -> None:
         """Kill a daemon as a crash would (SIGKILL) and wait until it is gone; workers of a supervisor stay.
 
-        It stays down until it is started; one that ends by itself is started again.
+        It stays down until it is started; one that ends in any other way is started again.
         """
         pid = self.pid(daemon)
         if pid is None:
             raise RefusedError(f"cluster {self.name}: {daemon} is not running")
-        os.kill(pid, signal.SIGKILL)
+        try:
+            pid = self._order("kill", daemon)
+        except UnreachableError:  # without its keeper, nobody starts it again
+            os.kill(pid, signal.SIGKILL)
         self._wait(lambda: self._ended(daemon, pid), timeout_s, f"{daemon} to end")
 
     def start_daemon(self, daemon: str, timeout_s: float = 300.0) -> None:
@@ -187,19 +190,24 @@ class LocalCluster:
         Nimbus knows the supervisor.
         """
         wanted = self.daemon(daemon)
+        self._order("start", daemon)
+        started = time.time()
+        self._wait(lambda: self._serves(wanted, started), timeout_s, f"{daemon} to serve")
+
+    def _order(self, order: str, daemon: str) -> int:
+        """The process id by which the keeper answers that it carried out an order."""
         with socket.socket(socket.AF_UNIX) as connection:
             try:
                 connection.settimeout(10.0)
                 with short_path(self.layout.keeper_socket) as address:
                     connection.connect(address)
-                connection.sendall(f"start {daemon}\n".encode())
+                connection.sendall(f"{order} {daemon}\n".encode())
                 answer = connection.makefile("r").readline().strip()
             except OSError as e:
                 raise UnreachableError(f"the keeper of cluster {self.name} does not answer: {e}") from None
         if not answer.startswith("ok "):
             raise RefusedError(f"cluster {self.name}: {answer.removeprefix('error ')}")
-        started = time.time()
-        self._wait(lambda: self._serves(wanted, started), timeout_s, f"{daemon} to serve")
+        return int(answer.removeprefix("ok "))
 
     def stop_zookeeper(self) -> None:
         """Kill all ZooKeeper servers."""

@@ -2,12 +2,13 @@
 
 It starts what `cluster.json` lists, notes in `processes.json` what runs and how it ended, and ends the whole cluster on
 SIGTERM. Until the command that started it says `keep` over the lifeline (a socket), the end of that command, however it
-comes about, is the end of the cluster. Later it takes one-line orders on a socket in the cluster's folder: `start ID`.
+comes about, is the end of the cluster. Later it takes one-line orders on a socket in the cluster's folder: `start ID`
+and `kill ID`.
 
-A Nimbus or a supervisor that ends by itself is started again, as what supervises Storm's daemons in production does:
-they are made to end where they meet what they did not expect, and a JVM that crashes ends by SIGABRT. One that SIGKILL
-ended stays down until it is started. A disk that is full, or a folder that is gone, ends nothing: what could not be
-written or started is tried again.
+A daemon that ends by itself is started again, as what supervises Storm's daemons in production does: they are made to
+end where they meet what they did not expect, a JVM that crashes ends by SIGABRT, and the kernel ends by SIGKILL what
+takes too much memory. One that an order killed stays down until it is started. A disk that is full, or a folder that is
+gone, ends nothing: what could not be written or started is tried again.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ class Keeper:
         self._daemons = {d.id: d for d in self._description.daemons}
         self._running: dict[int, str] = {}
         self._due: dict[str, float] = {}
+        self._killed: set[str] = set()
         self._status = Processes(os.getpid(), "starting", {d: DaemonProcess() for d in self._daemons})
         self._lifeline = lifeline
         self._selector = selectors.DefaultSelector()
@@ -96,10 +98,10 @@ class Keeper:
         if self._unwritten:
             self._note()
         for daemon in [d for d, due in self._due.items() if due <= now]:
-            exit_code = self._status.daemons[daemon].exit_code
-            _say(f"{daemon} ended with exit code {exit_code}: starting it again")
+            before = self._status.daemons[daemon]
+            _say(f"{daemon} ended {how_it_ended(before.exit_code)}: starting it again")
             try:
-                self._start(self._daemons[daemon])
+                self._start(self._daemons[daemon], before.exit_code, before.restarts + 1)
             except OSError as e:
                 _say(f"{daemon} cannot be started: {e}")
                 self._due[daemon] = now + RESTART_S
@@ -127,9 +129,17 @@ class Keeper:
         with connection, contextlib.suppress(OSError):
             connection.settimeout(5.0)
             order, _, name = connection.makefile("r").readline().strip().partition(" ")
-            if order != "start" or name not in self._daemons:
+            pid = self._status.daemons[name].pid if name in self._daemons else None
+            if order not in ("start", "kill") or name not in self._daemons:
                 answer = f"error unknown order or daemon: {order} {name}"
-            elif self._status.daemons[name].pid is not None:
+            elif order == "kill" and pid is None:
+                answer = f"error {name} is not running"
+            elif order == "kill":
+                assert pid is not None
+                self._killed.add(name)
+                os.kill(pid, signal.SIGKILL)  # our child, not reaped: the id is its own
+                answer = f"ok {pid}"
+            elif pid is not None:
                 answer = f"error {name} is running"
             else:
                 try:
@@ -138,7 +148,7 @@ class Keeper:
                     answer = f"error {name} cannot be started: {e}"
             connection.sendall(answer.encode() + b"\n")
 
-    def _start(self, daemon: Daemon) -> int:
+    def _start(self, daemon: Daemon, exit_code: int | None = None, restarts: int = 0) -> int:
         env = os.environ | daemon.env | {processes.MARKER: self._description.id}
         with daemon.output.open("ab") as output:
             process = subprocess.Popen(
@@ -153,7 +163,8 @@ class Keeper:
             )
         self._running[process.pid] = daemon.id
         self._due.pop(daemon.id, None)
-        self._status.daemons[daemon.id] = DaemonProcess(pid=process.pid, started_at=time.time())
+        self._killed.discard(daemon.id)
+        self._status.daemons[daemon.id] = DaemonProcess(process.pid, time.time(), exit_code, restarts)
         self._note()
         return process.pid
 
@@ -177,8 +188,7 @@ class Keeper:
             self._note()
 
     def _is_restarted(self, daemon: str, exit_code: int) -> bool:
-        by_itself = exit_code not in (0, -signal.SIGKILL)
-        return by_itself and self._status.state == "up" and self._daemons[daemon].kind in ("nimbus", "supervisor")
+        return exit_code != 0 and daemon not in self._killed and self._status.state == "up"
 
     def _end_everything(self) -> None:
         # A full disk, or a folder that somebody removed, must not keep us from ending the processes.
@@ -220,6 +230,15 @@ def short_path(path: Path) -> Iterator[str]:
         yield f"/proc/self/fd/{folder}/{path.name}"
     finally:
         os.close(folder)
+
+
+def how_it_ended(exit_code: int | None) -> str:
+    """How a process ended, in words; `exit_code` as Python has it: minus a signal's number."""
+    if exit_code == -signal.SIGKILL:
+        return "by SIGKILL (`kill -9`, or the kernel's OOM killer where memory was short: `dmesg` tells)"
+    if exit_code is not None and exit_code < 0:
+        return f"by signal {-exit_code}"
+    return f"with exit code {exit_code}"
 
 
 def _say(text: str) -> None:

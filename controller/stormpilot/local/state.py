@@ -154,11 +154,16 @@ class Remains(msgspec.Struct, frozen=True):
 
 
 class DaemonProcess(msgspec.Struct):
-    """A daemon's process: `pid` is None when it does not run, and `exit_code` (minus a signal's number) says why."""
+    """A daemon's process: `pid` is None when it does not run.
+
+    `exit_code` (minus a signal's number) says how the process before ended, if one did. `restarts`: how often it was
+    started again because it had ended by itself, since somebody started it.
+    """
 
     pid: int | None = None
     started_at: float | None = None
     exit_code: int | None = None
+    restarts: int = 0
 
 
 class Processes(msgspec.Struct):

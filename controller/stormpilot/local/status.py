@@ -10,11 +10,15 @@ import msgspec
 from stormpilot.errors import StormpilotError
 from stormpilot.local import processes, state
 from stormpilot.local.cluster import LocalCluster
+from stormpilot.local.keeper import how_it_ended
 from stormpilot.nimbus import Nimbus, RunningTopology
 
 
 class DaemonStatus(msgspec.Struct, frozen=True, rename="camel"):
-    """One daemon; `exit_code` (minus a signal's number) says how the last process ended, None while one runs."""
+    """One daemon; `exit_code` (minus a signal's number) says how the last process ended, None while one runs.
+
+    `restarts`: how often it was started again because it had ended by itself; `ended`: how it last did, in words.
+    """
 
     id: str
     kind: str
@@ -24,6 +28,8 @@ class DaemonStatus(msgspec.Struct, frozen=True, rename="camel"):
     pid: int | None
     uptime_s: float | None
     exit_code: int | None
+    restarts: int
+    ended: str | None
 
 
 class SupervisorStatus(msgspec.Struct, frozen=True, rename="camel"):
@@ -89,7 +95,7 @@ def status_of(cluster: LocalCluster, timeout_s: float = 5.0) -> ClusterStatus:
     description = cluster.description
     recorded = state.read_processes(cluster.layout)
     alive = {p.pid for p in cluster.processes()}
-    daemons = [_daemon(cluster, d.id, alive, now) for d in description.daemons]
+    daemons = daemons_of(cluster, alive, now)
     used: dict[str, int] = {}
     topologies: list[RunningTopology] = []
     error = "the cluster is down"
@@ -132,6 +138,11 @@ def status_of(cluster: LocalCluster, timeout_s: float = 5.0) -> ClusterStatus:
     )
 
 
+def daemons_of(cluster: LocalCluster, alive: set[int], now: float) -> list[DaemonStatus]:
+    """Statuses of its daemons at `now` (seconds since the epoch); `alive`: ids of its living processes."""
+    return [_daemon(cluster, d.id, alive, now) for d in cluster.description.daemons]
+
+
 def _daemon(cluster: LocalCluster, name: str, alive: set[int], now: float) -> DaemonStatus:
     daemon = cluster.daemon(name)
     recorded = cluster.daemon_processes().get(name)
@@ -146,4 +157,6 @@ def _daemon(cluster: LocalCluster, name: str, alive: set[int], now: float) -> Da
         pid=process.pid if process else None,
         uptime_s=round(now - process.started_at, 1) if process else None,
         exit_code=recorded.exit_code if recorded and not process else None,
+        restarts=recorded.restarts if recorded else 0,
+        ended=how_it_ended(recorded.exit_code) if recorded and recorded.exit_code is not None else None,
     )

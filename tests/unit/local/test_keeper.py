@@ -20,6 +20,7 @@ from stormpilot.local import processes, state
 from stormpilot.local.cluster import LocalCluster
 from stormpilot.local.spec import ClusterSpec
 from stormpilot.local.state import Daemon, Description, Layout
+from stormpilot.local.status import daemons_of
 
 SLEEP = "import time; time.sleep(600)"
 # A supervisor that starts a worker in a session of its own, as Storm's do. Without it, it fails.
@@ -168,6 +169,45 @@ def test_starts_a_daemon_again_that_crashed(kept: Kept) -> None:
     assert supervisor is not None
     os.kill(supervisor, signal.SIGABRT)
     wait_until(lambda: kept.cluster.pid("parent") not in (None, supervisor))
+
+
+@pytest.mark.parametrize("daemon", ["plain", "parent"])
+def test_starts_a_daemon_again_that_the_kernel_ended_for_want_of_memory(kept: Kept, daemon: str) -> None:
+    """Its OOM killer ends by SIGKILL, and so does somebody's `kill -9`: only an order keeps a daemon down."""
+    kept.wait_started()
+    kept.keep()
+    first = kept.cluster.pid(daemon)
+    assert first is not None
+    os.kill(first, signal.SIGKILL)
+    wait_until(lambda: kept.cluster.pid(daemon) not in (None, first))
+    again = daemons_of(kept.cluster, {p.pid for p in kept.cluster.processes()}, time.time())
+    told = {d.id: (d.state, d.exit_code, d.restarts, (d.ended or "").partition(" (")[0]) for d in again}
+    other = "parent" if daemon == "plain" else "plain"
+    assert told == {daemon: ("running", None, 1, "by SIGKILL"), other: ("running", None, 0, "")}
+    assert f"{daemon} ended by SIGKILL" in (kept.layout.logs / "keeper.log").read_text()
+
+
+def test_an_order_kills_a_daemon_once_and_a_start_forgets_it(kept: Kept) -> None:
+    kept.wait_started()
+    kept.keep()
+    kept.cluster.kill_daemon("plain")
+    with pytest.raises(UnreachableError, match="waited"):
+        kept.cluster.start_daemon("plain", timeout_s=0.1)
+    started = kept.cluster.pid("plain")
+    assert started is not None
+    assert kept.cluster.daemon_processes()["plain"].restarts == 0
+    os.kill(started, signal.SIGKILL)
+    wait_until(lambda: kept.cluster.pid("plain") not in (None, started))
+
+
+def test_a_daemon_is_killed_although_the_keeper_takes_no_orders(kept: Kept) -> None:
+    kept.wait_started()
+    kept.keep()
+    kept.layout.keeper_socket.unlink()
+    pid = kept.cluster.pid("plain")
+    assert pid is not None
+    kept.cluster.kill_daemon("plain")
+    assert kept.cluster.pid("plain") != pid
 
 
 def test_a_disk_that_takes_nothing_ends_no_cluster(kept: Kept) -> None:
