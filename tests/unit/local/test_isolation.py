@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
@@ -132,12 +133,21 @@ def test_node_gets_its_quota_although_the_machine_is_busy() -> None:
 
 
 HYBRID = """\
-tmpfs /sys/fs/cgroup tmpfs rw,mode=755 0 0
-cgroup /sys/fs/cgroup/cpuset cgroup rw,cpuset 0 0
-cgroup /sys/fs/cgroup/cpu,cpuacct cgroup rw,cpu,cpuacct 0 0
-cgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0
+31 23 0:28 / /sys/fs/cgroup ro,nosuid shared:9 - tmpfs tmpfs rw,mode=755
+34 31 0:31 / /sys/fs/cgroup/cpuset rw,relatime shared:17 - cgroup cgroup rw,cpuset
+32 31 0:29 / /sys/fs/cgroup/cpu,cpuacct rw,relatime shared:16 master:2 - cgroup cgroup rw,cpu,cpuacct
+41 31 0:38 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw
 """
-UNIFIED = "cgroup2 /sys/fs/cgroup cgroup2 rw,nsdelegate 0 0\n"
+UNIFIED = "41 23 0:38 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n"
+
+
+def boxed(*mounts: tuple[str, str]) -> str:
+    """Mounts of the CPU controller (root and mount point), as containers see them without a namespace of groups."""
+    line = "{} 31 0:29 {} {} ro,nosuid master:16 - cgroup cgroup rw,cpu,cpuacct\n"
+    return "".join(line.format(32 + i, root, point) for i, (root, point) in enumerate(mounts))
+
+
+CPU = "/sys/fs/cgroup/cpu,cpuacct"
 
 
 @pytest.mark.parametrize(
@@ -147,14 +157,35 @@ UNIFIED = "cgroup2 /sys/fs/cgroup cgroup2 rw,nsdelegate 0 0\n"
         (HYBRID, "2:cpu,cpuacct:/box\n", "", CpuControl(1, Path("/sys/fs/cgroup/cpu,cpuacct/box"))),
         (UNIFIED, "0::/user.slice\n", "cpuset cpu io", CpuControl(2, Path("/sys/fs/cgroup"))),
         (UNIFIED, "0::/\n", "cpuset io", None),
-        ("proc /proc proc rw 0 0\n", "", "", None),
+        ("22 28 0:21 / /proc rw - proc proc rw\n", "", "", None),
+        (boxed(("/docker/1f", CPU)), "2:cpu,cpuacct:/docker/1f\n", "", CpuControl(1, Path(CPU))),
+        (boxed(("/docker/1f", CPU)), "2:cpu,cpuacct:/docker/1f/sub\n", "", CpuControl(1, Path(CPU, "sub"))),
+        (boxed(("/docker/1", CPU), ("/", "/host")), "2:cpu:/docker/1f\n", "", CpuControl(1, Path("/host/docker/1f"))),
+        (boxed(("/", "/mnt/two\\040words")), "2:cpu:/\n", "", CpuControl(1, Path("/mnt/two words"))),
+        (boxed(("/", CPU)), "", "", CpuControl(1, Path(CPU))),
     ],
 )
 def test_controller_is_found_where_it_is_mounted(
     mounts: str, own: str, controllers: str, found: CpuControl | None
 ) -> None:
-    points = {line.split()[1]: controllers for line in mounts.splitlines() if " cgroup2 " in line}
+    points = {line.split()[4]: controllers for line in mounts.splitlines() if " cgroup2 " in line}
     assert cpu_control(mounts, own, points) == found
+
+
+@pytest.mark.parametrize(("own", "root"), [("/docker/1f", "/docker/2e"), ("/", "/../box"), ("/../a", "/")])
+def test_a_group_that_no_mount_shows_is_named_with_what_to_do(own: str, root: str) -> None:
+    with pytest.raises(UnreachableError, match=r"^[^\n]*--cgroupns=private[^\n]*$") as error:
+        cpu_control(boxed((root, CPU)), f"2:cpu,cpuacct:{own}\n", {})
+    assert f"{own} is not below {root}" in str(error.value)
+
+
+def test_a_read_only_mount_is_named_with_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object, **__: object) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.setattr(Path, "mkdir", refused)
+    with pytest.raises(UnreachableError, match=r"Read-only file system.*mount it writable"):
+        cgroups.create(CpuControl(1, tmp_path), "stormpilot-1", 0.5)
 
 
 @pytest.mark.parametrize("own", ["/", "/system.slice/other.service"])
@@ -163,7 +194,7 @@ def test_groups_are_found_and_removed_from_another_service_than_that_which_made_
 ) -> None:
     proc, mounted = tmp_path / "proc", tmp_path / "cpu"
     proc.mkdir()
-    (proc / "mounts").write_text(f"cgroup {mounted} cgroup rw,cpu,cpuacct 0 0\n")
+    (proc / "mountinfo").write_text(f"32 31 0:29 / {mounted} rw - cgroup cgroup rw,cpu,cpuacct\n")
     (proc / "cgroup").write_text(f"2:cpu,cpuacct:{own}\n")
     made = mounted / "system.slice" / "ci.service" / "stormpilot-0123abcd-01"
     for folder in (made, made.with_name("stormpilot-ffffffff-01"), mounted / "system.slice" / "other.service"):
