@@ -67,6 +67,11 @@ def changed(model: Model, changes: Changes) -> Model:
     return model if changes.new_topologies is None else _joined(model, changes.new_topologies)
 
 
+def knows_one_rack(model: Model) -> bool:
+    """Whether Storm has no topography plug-in there, so that all supervisors are in one rack to it."""
+    return {s.storm_rack for s in model.supervisors} == {DEFAULT_RACK}
+
+
 def _without(model: Model, name: str) -> Model:
     gone = {s.id for s in model.supervisors if name in (s.id, s.host)}
     if not gone:
@@ -93,7 +98,7 @@ def _with(model: Model, node: NewNode) -> Model:
     ratios = sorted(s.limit_mhz / s.cpu_mhz for s in model.supervisors if s.cpu_mhz > 0)
     ratio = node.cpu_limit_ratio if node.cpu_limit_ratio is not None else ratios[len(ratios) // 2] if ratios else 1.0
     taken = {s.id for s in model.supervisors}
-    one_rack = {s.storm_rack for s in model.supervisors} == {DEFAULT_RACK}  # to Storm, without a topography plug-in
+    one_rack = knows_one_rack(model)
     added: list[Supervisor] = []
     number = 1
     while len(added) < node.count:

@@ -13,7 +13,8 @@ from stormpilot.generate.models.loaded import Loaded, Small, loaded, small
 from stormpilot.generate.models.planted import Planted, planted
 from stormpilot.generate.models.production import Production, with_traffic
 from stormpilot.generate.models.unlike import Unlike, unlike
-from stormpilot.model.values import Model, Plan
+from stormpilot.model.values import DEFAULT_RACK, Model, Plan
+from stormpilot.model.what_if import knows_one_rack
 
 KINDS: dict[str, str] = {
     "small": "one or two topologies of at most 14 executors on at most 4 nodes: an optimum can be proved",
@@ -68,11 +69,18 @@ def generate(kind: str, asked: Asked, rng: np.random.Generator) -> tuple[Model, 
 
 
 def with_racks(model: Model, racks: int) -> Model:
-    """The supervisors in so many racks of equal size, in their order."""
+    """The supervisors in so many racks of equal size, in their order.
+
+    Storm knows them too, unless all supervisors were in its default rack: then it has no topography plug-in.
+    """
     n = len(model.supervisors)
     if racks > n:
         raise UsageError(f"--racks is {racks}, expected at most the {n} nodes")
-    placed = [msgspec.structs.replace(s, rack=f"/r{i * racks // n}") for i, s in enumerate(model.supervisors)]
+    storms = DEFAULT_RACK if knows_one_rack(model) else None
+    placed = [
+        msgspec.structs.replace(s, rack=f"/r{i * racks // n}", storm_rack=storms)
+        for i, s in enumerate(model.supervisors)
+    ]
     return msgspec.structs.replace(model, supervisors=placed)
 
 

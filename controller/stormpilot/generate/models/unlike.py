@@ -85,13 +85,16 @@ def unlike(params: Unlike, rng: np.random.Generator) -> Model:
         ]
         topologies = [t for t, _ in made]
         supervisors = _nodes(params, topologies, load, slots.tolist(), rng)
-        topologies = _with_sites(topologies, supervisors, rng)
+        sited = _with_sites(topologies, supervisors, rng)
+        if sited is None:
+            continue
         edges: list[Edge] = [e for _, es in made for e in es]
-        model = Model(supervisors=supervisors, topologies=topologies, traffic=edges)
+        model = Model(supervisors=supervisors, topologies=sited, traffic=edges)
         if fits(model):
             return model
         load *= 0.97
-    raise UsageError(f"no cluster that fits was found in {ATTEMPTS} attempts: ask for less load or more slots")
+    fewer = ", or for fewer sites" if params.sites else ""
+    raise UsageError(f"no cluster that fits was found in {ATTEMPTS} attempts: ask for less load or more slots{fewer}")
 
 
 def _sizes(params: Unlike, rng: np.random.Generator) -> list[int]:
@@ -132,8 +135,10 @@ def _nodes(
     return nodes
 
 
-def _with_sites(topologies: list[Topology], supervisors: list[Supervisor], rng: np.random.Generator) -> list[Topology]:
-    """For every site one component that must run there and that its nodes have room for."""
+def _with_sites(
+    topologies: list[Topology], supervisors: list[Supervisor], rng: np.random.Generator
+) -> list[Topology] | None:
+    """For every site one component that must run there and that its nodes have room for; None where none has."""
     changed = list(topologies)
     for site in sorted({s.site for s in supervisors if s.site is not None}):
         room_mhz = MOST_AT_SITE * sum(s.limit_mhz for s in supervisors if s.site == site)
@@ -147,6 +152,8 @@ def _with_sites(topologies: list[Topology], supervisors: list[Supervisor], rng: 
                 ]
                 changed[t] = msgspec.structs.replace(changed[t], components=components)
                 break
+        else:
+            return None
     return changed
 
 

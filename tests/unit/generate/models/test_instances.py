@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from stormpilot.errors import UsageError
@@ -21,6 +21,7 @@ from stormpilot.generate.models import (
     unlike,
     with_traffic,
 )
+from stormpilot.generate.models.clusters import with_racks
 from stormpilot.generate.models.loaded import fits
 from stormpilot.generate.models.shapes import SHAPES
 from stormpilot.model.compiled import compile_model
@@ -192,6 +193,39 @@ def test_unlike_clusters_have_the_nodes_that_were_asked_for(sites):
     assert len({s.site for s in model.supervisors} - {None}) == sites
     assert fits(model)
     assert model == unlike(params, rng(7))
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 10_000))
+@example(32)
+def test_every_site_of_an_unlike_cluster_has_a_component_that_must_run_there(seed):
+    """Few components, some larger than what a site has room for."""
+    model = unlike(Unlike(executors=24, topologies=2, nodes=10, sites=2), rng(seed))
+    assert {c.site for t in model.topologies for c in t.components} - {None} == {"site-0", "site-1"}
+
+
+def test_more_sites_than_components_are_refused():
+    with pytest.raises(UsageError, match="fewer sites"):
+        unlike(Unlike(executors=6, topologies=1, nodes=40, sites=8), rng())
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (["/a", "/a", "/b", "/b"], [None] * 4),
+        ([None] * 4, [None] * 4),
+        (["/default-rack"] * 4, ["/default-rack"] * 4),
+    ],
+    ids=["by a plug-in", "as the cost", "without a plug-in"],
+)
+def test_racks_are_those_of_storm_too_where_it_knew_racks(before, after):
+    nodes = [
+        Supervisor(id=f"n{i}", host=f"n{i}", rack="/x", storm_rack=r, slots=[1], cores=1.0, mhz=1.0, memory_mb=0.0)
+        for i, r in enumerate(before)
+    ]
+    placed = with_racks(Model(supervisors=nodes, topologies=[]), 2).supervisors
+    assert [s.rack for s in placed] == ["/r0", "/r0", "/r1", "/r1"]
+    assert [s.storm_rack for s in placed] == after
 
 
 @pytest.mark.parametrize(
