@@ -233,7 +233,7 @@ def short_path(path: Path) -> Iterator[str]:
 
 
 def how_it_ended(exit_code: int | None) -> str:
-    """How a process ended, in words; `exit_code` as Python has it: minus a signal's number."""
+    """The end of a process in words; `exit_code` as Python has it: minus a signal's number."""
     if exit_code == -signal.SIGKILL:
         return "by SIGKILL (`kill -9`, or the kernel's OOM killer where memory was short: `dmesg` tells)"
     if exit_code is not None and exit_code < 0:
