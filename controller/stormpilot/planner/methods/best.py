@@ -190,12 +190,14 @@ class Portfolio:
             # without any plan by then, what is left is for a proof that there is none
             if self.budget.left_s() < (TOO_SHORT if self.best is not None or not done else FRUITLESS) * span_s:
                 break
-            before = self.cost
+            before, tried = self.cost, self.budget.tried
             tries = float(length) if endless else self.budget.tries_left()
             parts = 1 if endless else rounds.count(tries, self.movable)
             self._round(starts, tries / parts, parts)
             self.fresh = False
             done += 1
+            if self.budget.tried == tried:
+                break  # fewer are left than there are runs
             length = max(self.budget.tried, length)
             if endless and done > 1 and not before - self.cost > NOTHING_GAINED * self.cost:
                 break  # where no sound plan was found so far, both are infinite
@@ -215,14 +217,14 @@ class Portfolio:
         span_s = self.budget.left_s() / parts
         found: list[tuple[float, Layout]] = []
         executors = self.focus.executors
-        focused = self.movable > SMALL and 2 * executors.max() <= self.movable and self.best is not None
-        in_need = int(executors[self.focus.to_win(self.best) > 0].sum()) if focused and self.best is not None else 0
+        several = self.movable > SMALL and 2 * executors.max() <= self.movable
+        in_need = int(executors[self.focus.to_win(self.best) > 0].sum()) if several and self.best is not None else 0
         phases = rounds.phases(
             tries,
             self.movable,
             self.threads if timed else None,
-            focus=focused,
-            only_focus=focused and 2 * in_need <= self.movable,
+            focus=in_need > 0,
+            only_focus=0 < 2 * in_need <= self.movable,
             fresh=self.fresh,
         )
         for phase in phases:

@@ -197,6 +197,22 @@ def test_without_any_time_a_sound_present_placement_is_never_made_worse(traffic_
     assert plan.metrics[figure] <= before.metrics[figure] * (1 + 1e-9)
 
 
+def test_a_search_ends_where_nothing_crosses_nodes_and_something_is_left_to_win():
+    """Traffic between workers of one node: no topology has any between nodes, at which alone it would be improved."""
+    parallelism = {"a": 16, "b": 16}
+    names = ("one", "two")
+    jobs = [topology(t, parallelism, streams=[("a", "b")]) for t in names]
+    jobs = [msgspec.structs.replace(t, worker_executors=20) for t in jobs]
+    rates = {(a, b): 1.0 + (a == b - 16) * 50.0 for a in range(1, 17) for b in range(17, 33)}
+    edges = [e for t in names for e in traffic(t, rates)]
+    model = Model(supervisors=[supervisor("n1")], topologies=jobs, traffic=edges)
+    asked = itertools.count()
+    answer = compute(model, "best", {"iterations": 30_000}, left_s=lambda: 1000.0 if next(asked) < 10_000 else 0.0)
+    assert isinstance(answer, Plan)
+    assert answer.metrics["inter_node_tps"] == 0
+    assert not [note for note in answer.notes if "clock" in note]
+
+
 def test_the_same_iterations_find_the_same_plan_on_any_number_of_threads():
     model = loaded_cluster()
     plans = [compute(model, "best", {"iterations": 400_000, "threads": n}, seed=5) for n in (1, 2, 5)]
