@@ -27,6 +27,8 @@ from stormpilot.planner.placement.result import Result
 from stormpilot.planner.repair import repaired
 
 SLACK = 1e-9
+NAMED = 5
+"""Components that a note names."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,8 @@ def place(frame: Frame, params: Params, rng: np.random.Generator, left_s: LeftS)
         return answer
     notes = []
     if unbundled := _without_bundle(frame):
-        notes.append(f"no bundle is known of {', '.join(unbundled)}: placed one by one, best fit by CPU and memory")
+        some = ", ".join(unbundled[:NAMED]) + (f" and {more} more" if (more := len(unbundled) - NAMED) > 0 else "")
+        notes.append(f"no bundle is known of {some}: placed one by one, best fit by CPU and memory")
     if len(left):
         notes.append(f"no slot has room for {c.describe(left)} as a bundle: placed where there is room")
     return Result(answer, tuple(notes))

@@ -109,6 +109,12 @@ def test_without_bundles_executors_are_placed_best_fit_and_it_is_said() -> None:
     assert "no bundle is known of t/a, t/b" in plan.notes[0]
 
 
+def test_a_note_names_a_few_components_without_a_bundle_and_counts_the_others() -> None:
+    names = [f"c{i}" for i in range(9)]
+    plan = planned(model(dict.fromkeys(names, 1), dict.fromkeys(names, 10.0), {}))
+    assert plan.notes[0].startswith("no bundle is known of t/c0, t/c1, t/c2, t/c3, t/c4 and 4 more: placed")
+
+
 def test_a_bundle_that_no_slot_holds_goes_where_there_is_room_or_nowhere() -> None:
     """Two threads of 60% as one partial bundle; on a node of two slots there is room for both apart."""
     m = model({"a": 2}, {"a": 600.0}, {"a": 3}, nodes=1, workers=2)
