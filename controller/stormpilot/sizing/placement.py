@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from dataclasses import dataclass
 
 import msgspec
+import numpy as np
 
 from stormpilot.model.values import Infeasible, Model, Plan
 from stormpilot.planner import PLANNERS, compute
@@ -18,6 +20,9 @@ MAPPINGS = ("dsm", "rsm", "sam")
 """The planners that the paper compares."""
 
 SLACK = 1 + 1e-9
+MOST_ALIKE = 8
+"""Threads of one kind in a slot up to which the bound of slots counts them whole."""
+NEARLY = 1e-6
 
 
 @dataclass(frozen=True)
@@ -43,6 +48,8 @@ def place(problem: Problem, allocation: Allocation, planner: str, *, seed: int =
     """
     threads = sum(a.threads for a in allocation.allotments)
     slots = min(allocation.slots, threads)
+    if planner != "dsm":
+        slots = min(max(slots, _least_slots(problem, model_of(problem, allocation, slots))), threads)
     while True:
         model = model_of(problem, allocation, slots)
         needs = _without_needs(model) if planner == "dsm" else model
@@ -64,6 +71,22 @@ def over_memory(problem: Problem, model: Model, plan: Plan) -> list[tuple[str, i
         for w in tp.workers:
             held[w.supervisor, w.port] += sum(memory_mb[tp.id, start] for start, _ in w.executors)
     return [slot for slot, mb in held.items() if mb > problem.slot.memory_mb * SLACK]
+
+
+def _least_slots(problem: Problem, model: Model) -> int:
+    """A lower bound of slots, by the memory of the threads: what does not fit there need not be tried.
+
+    The bound by dual feasible functions u(k) for the packing of bins [Fekete and Schepers 1998]: it knows that three
+    threads of 0.3 fill a slot.
+    """
+    (topology,) = model.topologies
+    share = np.array([e.memory_mb for e in topology.executors]) / (problem.slot.memory_mb * SLACK)
+    least = 0.0
+    for k in range(1, MOST_ALIKE + 1):
+        parts = np.floor((k + 1) * share)
+        whole = (k + 1) * share - parts < NEARLY
+        least = max(least, float(np.where(whole, share, parts / k).sum()))
+    return math.ceil(least - NEARLY)
 
 
 def available() -> list[str]:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sizing_problems import linear_topology, model, problem
+from stormpilot.model.values import Executor, Infeasible, Model, Plan, Topology
 from stormpilot.model.violations import violations
+from stormpilot.sizing import placement
 from stormpilot.sizing.allocation import Method, allocate
 from stormpilot.sizing.deployment import model_of, with_traffic
 from stormpilot.sizing.placement import Placed, over_memory, place
@@ -134,3 +137,45 @@ def test_where_bundles_fit_exactly_mba_and_sam_support_what_was_asked(
 def test_sam_never_needs_fewer_slots_than_the_allocation_adds_up_to(rate: float, method: Method) -> None:
     found = placed(linear_topology(), rate, method, "sam")
     assert found.slots >= allocate(linear_topology(), rate, method).slots
+
+
+@pytest.mark.parametrize("planner", ["rsm", "sam"])
+def test_numbers_of_slots_that_memory_rules_out_are_not_tried(planner: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threads that take a slot each, and such of which three fill one: 50 slots and 8, not the sum of 57.
+
+    The planner found out for each number by itself, in seconds.
+    """
+    tried: list[int] = []
+    compute = placement.compute
+
+    def counted(model: Model, *args: Any, **given: Any) -> Plan | Infeasible:
+        tried.append(sum(len(s.slots) for s in model.supervisors))
+        return compute(model, *args, **given)
+
+    monkeypatch.setattr(placement, "compute", counted)
+    whole, third = model("b", (1, 4.5, 0.5, 1.0)), model("d", (1, 10.0, 0.3, 0.3))
+    sizing = problem([whole, third], [("b", "d", 1.0)], rate_tps=225.0, vm_slots=(1,))
+    found = placed(sizing, 225.0, "lsa", planner)
+    assert (found.slots, found.extra_slots) == (58, 1)
+    assert tried == [58]
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.tuples(st.integers(1, 12), st.sampled_from([0.01, 0.2, 0.25, 0.3, 1 / 3, 0.45, 0.5, 0.9, 1.0]))))
+def test_the_bound_of_slots_is_never_above_what_a_packing_needs(kinds: list[tuple[int, float]]) -> None:
+    """First fit, largest first, of as many threads of so large a part of a slot's memory."""
+    shares = sorted((share for n, share in kinds for _ in range(n)), reverse=True)
+    slots: list[float] = []
+    for share in shares:
+        place_in = next((i for i, held in enumerate(slots) if held + share <= 1.0 + 1e-12), None)
+        if place_in is None:
+            slots.append(share)
+        else:
+            slots[place_in] += share
+    sizing = problem([model("a", (1, 1.0, 0.1, 0.1))], [])
+    executors = [
+        Executor(start=i, end=i, component="a", memory_mb=share * sizing.slot.memory_mb)
+        for i, share in enumerate(shares, 1)
+    ]
+    one = Topology(id="t", name="t", workers=1, components=[], executors=executors)
+    assert placement._least_slots(sizing, Model(supervisors=[], topologies=[one])) <= len(slots)
