@@ -155,13 +155,14 @@ def planners(
     from stormpilot.planner import compute as plan_model
 
     if compile:
-        from stormpilot.planner.search.warm import TINY
+        from stormpilot.planner.search.warm import ROOMY, TINY
 
         forget()
         for each in PLANNERS.values():
             exact = [{"exact_workers": True}] if "exact_workers" in each.params.__dataclass_fields__ else []
             for given in ({}, *exact):  # what fills all workers has a search of its own inside the nodes
-                plan_model(TINY, each, given, seed=0, left_s=lambda: 1.0, traffic="flow")
+                for model in (TINY, ROOMY):
+                    plan_model(model, each, given, seed=0, left_s=lambda: 1.0, traffic="flow")
         return
     shown = [planner_named(name)] if name is not None else list(PLANNERS.values())
     if format is Format.json:

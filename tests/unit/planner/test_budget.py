@@ -5,9 +5,16 @@ from __future__ import annotations
 import math
 import threading
 
+import numpy as np
 import pytest
 
+from stormpilot.model.compiled import NOWHERE, compile_model
+from stormpilot.model.values import Model
+from stormpilot.planner import compute
 from stormpilot.planner.budget import Budget, Pace
+from stormpilot.planner.heuristics import otd_kernel
+from stormpilot.planner.methods.online import worker_classes
+from stormpilot.planner.placement.layout import empty_layout, frame_of
 from stormpilot.planner.search import rounds, warm
 from stormpilot.planner.search.parallel import at_once, cores
 
@@ -134,3 +141,20 @@ def test_loading_compiled_code_takes_at_most_a_tenth_of_a_budget(monkeypatch):
     clock.left -= 1.0
     assert left_s() == pytest.approx(1.7)
     assert warm.warmed("best", load, clock) is clock, "only the first plan loads"
+
+
+def test_what_is_compiled_beforehand_is_the_loop_of_otd_too(monkeypatch):
+    """No worker of TINY has little enough to do that a transfer to it would be looked for."""
+    looked = []
+    monkeypatch.setattr(otd_kernel, "best_transfer", lambda *_: looked.append(1) or (NOWHERE, NOWHERE, 0.0))
+    compute(warm.TINY, "otd", {})
+    assert not looked
+    compute(warm.ROOMY, "otd", {})
+    assert looked
+
+
+def test_a_model_with_nothing_in_it_needs_no_machine_code_of_its_own():
+    """An array made of no rows is one of floats, which is another type to compile for: it took seconds."""
+    c = compile_model(Model(supervisors=[], topologies=[]))
+    _, allowed = worker_classes(c, empty_layout(frame_of(c)), np.zeros(0, dtype=np.bool_), 0)
+    assert allowed.dtype == np.bool_

@@ -196,5 +196,5 @@ def worker_classes(c: Compiled, layout: Layout, placed: np.ndarray, workers: int
     has = np.zeros((workers, len(c.allowed)), dtype=np.bool_)
     has[layout.worker[placed], c.klass[placed]] = True
     kinds, klass = np.unique(has, axis=0, return_inverse=True)
-    allowed = np.array([c.allowed[kind].all(axis=0) for kind in kinds]).reshape(len(kinds), c.nodes)
+    allowed = np.array([c.allowed[kind].all(axis=0) for kind in kinds], dtype=np.bool_).reshape(len(kinds), c.nodes)
     return klass.reshape(-1), allowed

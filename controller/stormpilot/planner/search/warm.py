@@ -10,6 +10,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+import msgspec
+
 from stormpilot.model.values import Component, Edge, Executor, Input, Model, Supervisor, Topology
 
 TINY = Model(
@@ -26,6 +28,8 @@ TINY = Model(
     traffic=[Edge(topology="tiny", from_=i, to=i + 2, rate=1.0, stream="default") for i in (1, 2)],
 )
 """The least that every planner has something to do on."""
+ROOMY = msgspec.structs.replace(TINY, supervisors=[msgspec.structs.replace(s, mhz=2 * s.mhz) for s in TINY.supervisors])
+"""The same where no node is half full: `otd` looks for transfers only where a worker has little to do."""
 COUNTED = 0.1  # of a budget, that may go to loading
 _warm: set[str] = set()
 
