@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import struct
 
-from streamparse import thrift as storm
-from thriftpy2.protocol import TBinaryProtocolFactory
-from thriftpy2.thrift import TException
-from thriftpy2.utils import deserialize
-
 from stormpilot.messages.limits import unpacked
 from stormpilot.nimbus import Address
 
 _GZIP = b"\x1f\x8b"
 _MOST_BYTES = 64 * 1024
-_OTHER_KIND = (struct.error, ValueError, TypeError, EOFError, OverflowError, MemoryError, SystemError)
-"""Raised by thriftpy2 on what is no such value; `SystemError` on a negative length."""
+_HOST, _PORT = 1, 2
+"""Fields of a `NimbusSummary`."""
+_STRING, _I32 = 11, 8
+_BYTES = {2: 1, 3: 1, 4: 8, 6: 2, _I32: 4, 10: 8}
+"""Of a value by its type in Thrift's binary protocol; a string says its own length."""
 
 
 def registered_address(name: str, data: bytes) -> str:
@@ -24,10 +22,27 @@ def registered_address(name: str, data: bytes) -> str:
     Storm writes it with `storm.meta.serialization.delegate`, by default Thrift that is compressed.
     """
     try:
-        text = unpacked(data, _MOST_BYTES) if data.startswith(_GZIP) else data
-        summary = deserialize(storm.NimbusSummary(), text, TBinaryProtocolFactory())  # type: ignore[no-untyped-call]
-    except (*_OTHER_KIND, TException):
+        host, port = _host_and_port(unpacked(data, _MOST_BYTES) if data.startswith(_GZIP) else data)
+    except (struct.error, ValueError):
         return name
-    if not summary.host or not summary.port:
-        return name
-    return str(Address(summary.host, summary.port))
+    return str(Address(host, port)) if host and port else name
+
+
+def _host_and_port(data: bytes) -> tuple[str, int]:
+    """Read here and not by thriftpy2, which makes room for as many bytes as a value says it has: up to 2 GiB."""
+    host, port, at = "", 0, 0
+    while not (host and port):
+        kind, field = struct.unpack_from(">bh", data, at)  # (the end, a byte 0, is too short)
+        at += 3
+        size = _BYTES.get(kind)
+        if kind == _STRING:
+            (size,) = struct.unpack_from(">i", data, at)
+            at += 4
+        if size is None or not 0 <= size <= len(data) - at:
+            raise ValueError("not a NimbusSummary")
+        if (field, kind) == (_HOST, _STRING):
+            host = data[at : at + size].decode()
+        elif (field, kind) == (_PORT, _I32):
+            (port,) = struct.unpack_from(">i", data, at)
+        at += size
+    return host, port

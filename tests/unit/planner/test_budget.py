@@ -8,12 +8,13 @@ import threading
 import numpy as np
 import pytest
 
+from builders import two_sites
 from stormpilot.model.compiled import NOWHERE, compile_model
 from stormpilot.model.values import Model
 from stormpilot.planner import compute
 from stormpilot.planner.budget import Budget, Pace
 from stormpilot.planner.heuristics import otd_kernel
-from stormpilot.planner.methods.online import worker_classes
+from stormpilot.planner.methods.online import NodeKinds, worker_classes
 from stormpilot.planner.placement.layout import empty_layout, frame_of
 from stormpilot.planner.search import rounds, warm
 from stormpilot.planner.search.parallel import at_once, cores
@@ -158,3 +159,11 @@ def test_a_model_with_nothing_in_it_needs_no_machine_code_of_its_own():
     c = compile_model(Model(supervisors=[], topologies=[]))
     _, allowed = worker_classes(c, empty_layout(frame_of(c)), np.zeros(0, dtype=np.bool_), 0)
     assert allowed.dtype == np.bool_
+
+
+def test_a_model_with_sites_needs_none_either():
+    """`allowed` by column instead of by row is another type too."""
+    c = compile_model(two_sites())
+    assert len(c.allowed) > 1 and not c.allowed.all()
+    _, _, allowed = NodeKinds(c).of(c.allowed)
+    assert allowed.flags.c_contiguous

@@ -152,7 +152,8 @@ class NodeKinds:
         rows = np.vstack([self.size_of, allowed])
         _, first = np.unique(rows, axis=1, return_index=True)
         size = self.size_of[first]
-        return self.limit_mhz[size], self.memory_mb[size], allowed[:, first]
+        here = allowed.take(first, axis=1)  # by row: [:, first] is by column, another type to compile for
+        return self.limit_mhz[size], self.memory_mb[size], here
 
 
 def workers_to_nodes(frame: Frame, layout: Layout) -> None:
