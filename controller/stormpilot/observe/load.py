@@ -213,12 +213,24 @@ class LoadHistory:
         """
         found = {}
         for reading in sorted(self._samples.get(topology_id, {})):
+            if not self._has_new_process(topology_id, reading):
+                continue
             samples = self._samples_of(topology_id, reading)
             for i, (a, b) in enumerate(itertools.pairwise(samples)):
                 if b.seen_ms >= since_ms and not same_process(a.load, b.load):
                     found[reading[0]] = Return(b.seen_ms, _downtime_s(samples[: i + 1], b))
                     break
         return found
+
+    def _has_new_process(self, topology_id: str, reading: Reading) -> bool:
+        """Whether its samples are of more than one process; those of a series are of one."""
+        samples, row = self._samples[topology_id][reading], self._row_of.get(topology_id, {}).get(reading)
+        if not samples:
+            return False
+        last = samples[-1].load
+        if row is not None and not same_process(last, self._series[topology_id][row[0]].newest[row[1]]):
+            return True
+        return any(not same_process(a.load, b.load) for a, b in itertools.pairwise(samples))
 
     def _take(
         self, topology_id: str, tasks: dict[Reading, list[Sample]], reading: Reading, load: TaskLoad, now_ms: int
