@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from doubles.snapshots import T0_MS, schema_1, task_load
@@ -128,6 +128,7 @@ def test_columns_say_what_tasks_one_by_one_say(
         assert told(columns, since_ms, now_ms) == told(one_by_one, since_ms, now_ms)
 
 
+@settings(max_examples=40)
 @given(days())
 def test_both_schemas_lead_to_the_same(arrivals: list[tuple[int, list[LoadReport]]]) -> None:
     former, now = LoadHistory(60), LoadHistory(60)
