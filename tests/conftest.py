@@ -28,6 +28,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
     `make build` compiles what planners need; what a test needs beyond that takes a moment in each process.
     """
+    if config.getoption("numprocesses", None) and not hasattr(config, "workerinput"):
+        return  # this process hands tests out, and runs none
     from numba.core.caching import Cache
 
     Cache.save_overload = lambda self, sig, data: None

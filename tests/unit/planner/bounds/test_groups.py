@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 
 from builders import supervisor, topology, traffic
+from proved_optima import proved
 from random_models import models
-from stormpilot.generate.models import Small, Unlike, small, unlike
+from stormpilot.generate.models import Unlike, unlike
 from stormpilot.model.compiled import compile_model
 from stormpilot.model.values import Model, Plan
 from stormpilot.planner import compute
@@ -62,10 +63,8 @@ def test_is_never_above_a_plan_of_any_model(model):
 
 @pytest.mark.parametrize("seed", range(8))
 def test_is_never_above_the_proved_optimum_of_a_small_cluster(seed):
-    model = small(Small(), np.random.default_rng(seed))
-    plan = compute(model, "exact", {"threads": 1})
-    assert isinstance(plan, Plan)
-    assert grouped_bound(compile_model(model)) <= plan.metrics["inter_node_tps"] * (1 + 1e-9)
+    model, least_tps = proved(seed)
+    assert grouped_bound(compile_model(model)) <= least_tps * (1 + 1e-9)
 
 
 def test_holds_after_any_time_and_the_higher_of_both_bounds_counts():

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 
 from builders import assigned, supervisor, together, topology, traffic, two_chains
+from proved_optima import proved
 from random_models import models
 from stormpilot.errors import UsageError
 from stormpilot.generate.models import Loaded, Small, Unlike, loaded, small, unlike
@@ -28,13 +29,10 @@ from stormpilot.planner.search import rounds
 
 @pytest.mark.parametrize("seed", range(12))
 def test_equals_the_proved_optimum_on_small_clusters(seed):
-    model = small(Small(), np.random.default_rng(seed))
+    model, least_tps = proved(seed)
     found = compute(model, "best", seed=seed)
-    exact = compute(model, "exact", {"threads": 1})
     assert isinstance(found, Plan)
-    assert isinstance(exact, Plan)
-    assert exact.notes[0].startswith("optimal")
-    assert found.metrics["inter_node_tps"] == pytest.approx(exact.metrics["inter_node_tps"], rel=1e-6)
+    assert found.metrics["inter_node_tps"] == pytest.approx(least_tps, rel=1e-6)
 
 
 @settings(max_examples=40, deadline=None)
