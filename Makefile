@@ -63,7 +63,7 @@ test-functional: build ## functional tests, and mining with DuckDB (no cluster)
 fuzz: build ## hostile input for every decoder and the controller (COUNT=10000 inputs of each kind, at most SECONDS=1800 for one); what breaks something is kept in tests/data/fuzz
 	PYTHONPATH=.:tests:tests/support $(BIN)/python tests/support/fuzzing.py --count $(or $(COUNT),10000) --seconds $(or $(SECONDS),1800) --seed $(or $(SEED),0)
 	API_EXAMPLES=300 $(BIN)/pytest -q -s tests/functional/api/test_schema.py
-	$(MVN) -q test -pl scheduler -Dtest=DecoderFuzzTest -Dfuzz.tries=$(or $(COUNT),10000)
+	$(MVN) -q test -pl scheduler -Dtest=DecoderFuzzTest -DargLine= -Dfuzz.tries=$(or $(COUNT),10000)
 
 soak: build ## faults from a seed on a real cluster, and a checker of the history (ARGS="--minutes 90 --seed 1"); history and logs in build/soak
 	PYTHONPATH=.:tests:tests/support $(BIN)/python -m soak.run $(ARGS)
