@@ -60,7 +60,7 @@ SNAPSHOT = Limits(MIB, 24 * MIB, 32, 1_000_000)
 """A snapshot of 100,000 executors has 13 MB and 600,000 values."""
 LIMITS: dict[str, Limits] = {
     **dict.fromkeys(("PauseSetting", "ModeSetting", "DrainSetting", "PinSetting", "ExcludeSetting"), SETTING),
-    **dict.fromkeys(("ThresholdSetting", "Hold", "StatusMessage"), SETTING),
+    **dict.fromkeys(("ThresholdSetting", "Hold", "StatusMessage", "OwnerMessage"), SETTING),
     **dict.fromkeys(("Routes", "KeyedTask"), ROUTES),
     **dict.fromkeys(("PlanMessage", "Request"), PLAN),
     **dict.fromkeys(("HistoryEntry", "MoveState", "Rollout", "AuditRecord", "ControllerState"), HISTORY),
