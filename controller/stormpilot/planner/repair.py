@@ -67,7 +67,8 @@ def repaired(
         )
     if found.violation <= 0:
         return found.layout
-    if executors * frame.compiled.nodes <= PROOF_BELOW and left_s() > 0 and not frame.compiled.sharing.of_workers:
+    small = executors * frame.compiled.nodes <= PROOF_BELOW
+    if frame.proves and small and left_s() > 0 and not frame.compiled.sharing.of_workers:
         from stormpilot.planner.bounds.cpsat import any_layout
 
         return any_layout(frame, limits, min(PROOF_S, left_s()))

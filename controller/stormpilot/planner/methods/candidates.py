@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from stormpilot.planner.placement.layout import Frame, Layout
 from stormpilot.planner.placement.objective import weights
 from stormpilot.planner.placement.problem import LeftS, Objective
 from stormpilot.planner.placement.result import Result
-from stormpilot.planner.repair import PROOF_BELOW, wrong
+from stormpilot.planner.repair import wrong
 
 Place = Callable[[np.random.Generator, LeftS], Result | Layout | Infeasible]
 
@@ -49,10 +50,10 @@ def packed(frame: Frame, objective: Objective, rng: np.random.Generator) -> Layo
 
 
 def greedy(frame: Frame, *, exact_workers: bool, rng: np.random.Generator, left_s: LeftS) -> Iterator[Layout]:
-    """Plans of the other planners; nothing on small models, where they have nothing to add."""
-    c = frame.compiled
-    if c.executors > QUICK_BELOW or c.executors * c.nodes <= PROOF_BELOW:
+    """Plans of the other planners, which look for no proof where they find none."""
+    if frame.compiled.executors > QUICK_BELOW:
         return
+    frame = replace(frame, proves=False)
     places: list[Place] = [
         lambda rng, left_s: online.place(frame, online.Params(), rng, left_s),
         lambda rng, left_s: default.place(frame, default.Params(), rng, left_s),

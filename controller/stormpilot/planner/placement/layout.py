@@ -18,7 +18,8 @@ class Frame:
     """Frame of every layout of a model: the numbering of workers, and how they stand now.
 
     `home[e]` is the worker of e in the present assignment (-1: none, or more workers run than are allowed),
-    `home_node[w]` and `home_slot[w]` where that worker runs; `fixed[w]` marks workers that must stay so.
+    `home_node[w]` and `home_slot[w]` where that worker runs; `fixed[w]` marks workers that must stay so. `proves`: who
+    finds no room looks for a proof that there is none, where the model is small.
     """
 
     compiled: Compiled
@@ -28,6 +29,7 @@ class Frame:
     home_node: Ints
     home_slot: Ints
     fixed: Bools
+    proves: bool = True
 
     @property
     def workers(self) -> int:

@@ -149,6 +149,21 @@ def test_every_other_planners_plan_is_a_candidate():
     assert searched.metrics["inter_node_tps"] < cheapest.metrics["inter_node_tps"]
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_what_other_planners_answer_is_judged_on_small_models_too(seed):
+    model, _ = proved(seed)
+    frame = frame_of(compile_model(model))
+    portfolio = best.Portfolio(frame, best.Params(), np.random.default_rng(seed), lambda: math.inf)
+    portfolio._candidates()
+    others = [compute(model, name, seed=seed) for name in ("sam", "online", "offline", "default", "rsm", "dsm")]
+    answers = [other.metrics["inter_node_tps"] for other in others if isinstance(other, Plan)]
+    assert answers
+    assert portfolio.best is not None
+    c, node = frame.compiled, portfolio.best.node_of_executors()
+    between_nodes_tps = c.pair_tps[node[c.pair_a] != node[c.pair_b]].sum()
+    assert between_nodes_tps <= min(answers) * (1 + 1e-6) + 1e-6
+
+
 def unlike_cluster() -> Model:
     """300 executors of four topologies on 12 unlike nodes."""
     return unlike(Unlike(executors=300, topologies=4, load=0.6), np.random.default_rng(11))
