@@ -3,7 +3,8 @@
 Azurite (npm) and the public Python clients (`topologies/virtualenvs/micro_services.txt`) are installed below
 `build/services` when they are first needed; neither is a dependency of stormpilot. Each node has a link of its own,
 which holds what comes from the service to a bandwidth over all of its connections, and answers come after a delay: a
-thread waits, and more threads on a node share the bandwidth, as with the paper's services.
+thread waits, and more threads on a node share the bandwidth, as with the paper's services. Each service also answers
+a node only so many times a second.
 """
 
 from __future__ import annotations
@@ -39,26 +40,28 @@ Taken = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 @dataclass(frozen=True)
 class Link:
-    """`delay_s` before each answer; `bytes_per_s` of all answers to a node together.
+    """`delay_s` before each answer; to a node `bytes_per_s` in all, and from each service `answers_per_s`.
 
-    One thread gets about three answers a second, and all of a node 25 blobs of 100 kB: the paper's get 2 to 3 and 30.
+    One thread gets about three answers a second, and all of a node 25 blobs of 100 kB or 30 rows. The paper's get 2 to
+    3, and 30 blobs or 40 to 60 rows: with 50 to 60 threads, for which a slot here has no memory.
     """
 
     delay_s: float = 0.3
     bytes_per_s: float = 2_500_000.0
+    answers_per_s: float = 30.0
 
 
 class Throttle:
-    """Lets so many bytes a second through to each node, one after the other, in the caller's own time."""
+    """Lets so many bytes (or requests) a second through to each node, one after the other, in the caller's own time."""
 
-    def __init__(self, bytes_per_s: float) -> None:
-        self._bytes_per_s = bytes_per_s
+    def __init__(self, per_s: float) -> None:
+        self._per_s = per_s
         self._free_s = defaultdict[str, float](float)
 
-    def wait_s(self, node: str, now_s: float, size: int) -> float:
-        """Seconds until these bytes may go on to the node; they count as sent."""
+    def wait_s(self, node: str, now_s: float, size: int = 1) -> float:
+        """Seconds until these may go on; they count as sent."""
         begin_s = max(now_s, self._free_s[node])
-        self._free_s[node] = begin_s + size / self._bytes_per_s
+        self._free_s[node] = begin_s + size / self._per_s
         return self._free_s[node] - now_s
 
 
@@ -147,7 +150,8 @@ def links(ways: dict[tuple[str, int], int], link: Link) -> Iterator[None]:
         throttle = Throttle(link.bytes_per_s)
         async with contextlib.AsyncExitStack() as stack:
             for (host, port), to_port in ways.items():
-                await stack.enter_async_context(await asyncio.start_server(_taken(to_port, link, throttle), host, port))
+                taken = _taken(to_port, link, throttle, Throttle(link.answers_per_s))
+                await stack.enter_async_context(await asyncio.start_server(taken, host, port))
             ready.set()
             await stop.wait()
         connections = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
@@ -170,7 +174,7 @@ def links(ways: dict[tuple[str, int], int], link: Link) -> Iterator[None]:
         thread.join(10.0)
 
 
-def _taken(to_port: int, link: Link, throttle: Throttle) -> Taken:
+def _taken(to_port: int, link: Link, throttle: Throttle, answers: Throttle) -> Taken:
     async def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         node = writer.get_extra_info("peername")[0]
         try:
@@ -178,14 +182,14 @@ def _taken(to_port: int, link: Link, throttle: Throttle) -> Taken:
         except OSError:
             writer.close()
             return
-        asked = asyncio.create_task(_asked(reader, far_writer, link.delay_s))
+        asked = asyncio.create_task(_asked(reader, far_writer, link.delay_s, answers, node))
         try:
             while data := await far_reader.read(_CHUNK):
                 await asyncio.sleep(throttle.wait_s(node, time.monotonic(), len(data)))
                 writer.write(data)
                 await writer.drain()
-        except OSError:
-            pass
+        except (OSError, asyncio.CancelledError):
+            pass  # a cancelled connection would be logged as an error of the server
         finally:
             asked.cancel()
             writer.close()
@@ -194,11 +198,13 @@ def _taken(to_port: int, link: Link, throttle: Throttle) -> Taken:
     return take
 
 
-async def _asked(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, delay_s: float) -> None:
-    """Requests, passed on later by the delay."""
+async def _asked(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, delay_s: float, answers: Throttle, node: str
+) -> None:
+    """Requests (each comes in one piece: they have no body), passed on later by the delay, or when it is their turn."""
     with contextlib.suppress(OSError):
         while data := await reader.read(_CHUNK):
-            await asyncio.sleep(delay_s)
+            await asyncio.sleep(max(delay_s, answers.wait_s(node, time.monotonic())))
             writer.write(data)
             await writer.drain()
     writer.close()

@@ -23,13 +23,13 @@ import msgspec
 from benchmarks.control.live import STORMPILOT, Controller, write_config
 from benchmarks.flow.jobs import until
 from benchmarks.markdown import filled, table
-from benchmarks.sizes.cases import SOURCE_NEEDS, Case
+from benchmarks.sizes.cases import Case
 from benchmarks.sizes.cluster import PLACED_S, Run, Say, isolated
 from benchmarks.sizes.compare import Models
 from benchmarks.sizes.dags import linear_of
 from stormpilot.local.cluster import LocalCluster
 from stormpilot.observe.reader import Reader
-from stormpilot.sizing.problem import Problem, VmSize
+from stormpilot.sizing.problem import Problem, Static, VmSize
 from stormpilot.trials.feeder import Feeder
 from stormpilot.zookeeper.client import connect
 from stormpilot.zookeeper.paths import Paths
@@ -40,6 +40,8 @@ HOURS_TPS = (
     *(285.0, 285.0, 270.0, 255.0, 225.0, 210.0, 180.0, 150.0, 120.0, 90.0, 75.0, 60.0),
 )
 """Of the source, by the hour: a night, a morning that rises more than ninefold, an evening that falls."""
+SOURCE_NEEDS = Static(threads=1, cpu_share=0.25, memory_share=0.19)
+"""A Python source that sends up to 285 tuples/s, with its JVM."""
 HOUR_S = 30.0
 HEADROOM_RATIO = 0.25
 """The controller's, for the size of the peak too."""

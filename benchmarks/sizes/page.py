@@ -307,9 +307,9 @@ def _carried_out(found: dict[str, Any]) -> list[str]:
             "paper: rate 0.71 to 0.95, CPU 0.81, memory 0.55; aims 0.95, 0.9 and 0.8). CPU and memory of a slot are "
             "those at the sustained rate, everything in it together (JVM and Python processes, source and acker too). "
             "Memory of a slot is that of one JVM and of all processes in it, which keep theirs whatever comes; each "
-            "component was measured with a JVM of its own, and the source's needs are declared with one. CPU without "
-            "tuples is predicted where the profile's trials at low rates tell it (`base`); else, as in the paper, what "
-            "no tuples reach is taken to use none."
+            "component was measured with a JVM of its own, and the source's needs are declared without one. CPU "
+            "without tuples is predicted where the profile's trials at low rates tell it (`base`); else, as in the "
+            "paper, what no tuples reach is taken to use none."
         ),
         table(SLOTS_HEAD, slots(found["cluster"])),
     ]

@@ -25,6 +25,11 @@ def test_bandwidth_that_nobody_used_is_not_saved_up() -> None:
     assert throttle.wait_s("a", 99.0, 1000) == pytest.approx(1.0)
 
 
+def test_more_requests_than_a_service_answers_wait_for_their_turn() -> None:
+    throttle = Throttle(10.0)
+    assert [throttle.wait_s("a", 5.0) for _ in range(3)] == pytest.approx([0.1, 0.2, 0.3])
+
+
 @pytest.fixture
 def echo() -> Iterator[int]:
     """The port of a service that sends back what it gets."""
