@@ -179,8 +179,8 @@ def publish(found: dict[str, Any], out: Path, results: Path) -> None:
 {shapes}
 
 Absolute rates are those of another language, another slot and other tasks (Python components, a part of a core): only
-shapes can be compared. Blob download and table query ask azurite behind a link with a delay and a bandwidth
-(`benchmarks/profile/service.py`), which is not the paper's service either.
+shapes can be compared. Blob download and table query ask azurite behind a link with a delay, a bandwidth and a number
+of answers a second (`benchmarks/profile/service.py`), which is not the paper's service either.
 
 {chr(10).join(plots)}
 

@@ -20,6 +20,7 @@ from typing import Any
 
 import msgspec
 
+from benchmarks.command import cpu_name
 from benchmarks.control.live import STORMPILOT, Controller, write_config
 from benchmarks.flow.jobs import until
 from benchmarks.markdown import filled, table
@@ -177,7 +178,8 @@ def _hours(cluster: LocalCluster, feeder: Feeder, look: Callable[[], str | None]
         hours.append({"tps": tps, "throughTps": round(through_tps, 2), "slots": round(sum(slots) / len(slots), 2)})
         loads.append(round(os.getloadavg()[0], 2))
         say(f"hour {hour}: {through_tps:.1f} of {tps:g} tuples/s came through on {hours[-1]['slots']:g} slots")
-    return {"hourS": HOUR_S, "hours": hours, "changes": changes, "loadAverage": [min(loads), max(loads)]}
+    loads_told = [min(loads), max(loads)]
+    return {"hourS": HOUR_S, "hours": hours, "changes": changes, "cpu": cpu_name(), "loadAverage": loads_told}
 
 
 def summary(found: dict[str, Any]) -> dict[str, float]:
@@ -207,7 +209,7 @@ def paragraphs(found: dict[str, dict[str, Any]], cores: int) -> list[str]:
             [variant, f"{s['slotHours']:g}", f"{s['throughRatio']:.1%}", f"{s['shortHours']:g}"]
             + [str(changed[kind]) for kind in ("SCALE_UP", "SCALE_DOWN")]
         )
-        told.append("load average {} to {}".format(*one["loadAverage"]))
+        told.append("{}, load average {} to {}".format(one["cpu"], *one["loadAverage"]))
     names = list(found)
     by_hour = [
         [str(h), f"{tps:g}"]

@@ -290,8 +290,8 @@ def _carried_out(found: dict[str, Any]) -> list[str]:
             f"Dataflows of {', '.join(found['tasks'])}, sized by the measured models, submitted with one thread of "
             "each, carried out by `stormpilot apply-size` on isolated nodes of one slot each, and fed at rising rates: "
             f"the highest stable rate, in steps of {found['cluster'][0]['step']:.0%}. The load average of the machine "
-            f"of {found['machine']['cores']} cores was {min(loads):.1f} to {max(loads):.1f}.{other}{left} The aim is "
-            f"{WANTED_PART:.0%} of the plan."
+            f"of {found['machine']['cores']} cores ({found['machine']['cpu']}) was {min(loads):.1f} to "
+            f"{max(loads):.1f}.{other}{left} The aim is {WANTED_PART:.0%} of the plan."
             + (f" Under the even shuffle, for which it is made, {_parts(even)}." if even else "")
         ),
         table(CLUSTER_HEAD, cluster(found["cluster"])),

@@ -137,7 +137,7 @@ def found(models: Models) -> dict[str, Any]:
     """A run: two dataflows at one rate, and a pair that was carried out."""
     dags = [Dag("linear", MICRO[0].streams, [50.0]), Dag("finance", APPLICATIONS[0].streams, [50.0])]
     return {
-        "machine": {"cores": 2},
+        "machine": {"cores": 2, "cpu": "a CPU"},
         "tasks": ["pi"],
         "slot": {"cpu_mhz": 1000.0, "memory_mb": 1024.0},
         "rows": {"published": rows(dags, models)},
@@ -205,7 +205,7 @@ def played(slots: float, through_ratio: float, changes: list[str]) -> dict[str, 
     """A day, all hours alike."""
     hours = [{"tps": tps, "throughTps": through_ratio * tps, "slots": slots} for tps in day.HOURS_TPS]
     said = [{"hour": 8, "what": what} for what in changes]
-    return {"hourS": 30.0, "hours": hours, "changes": said, "loadAverage": [1.0, 2.0]}
+    return {"hourS": 30.0, "hours": hours, "changes": said, "cpu": "a CPU", "loadAverage": [1.0, 2.0]}
 
 
 def test_page_has_what_a_size_that_follows_the_day_needs_and_loses(found: dict[str, Any]) -> None:
