@@ -45,6 +45,7 @@ CLUSTER_HEAD = [
     "sustained/s",
     "of the plan",
     "of the prediction",
+    "load",
 ]
 SLOTS_HEAD = [
     "dataflow",
@@ -137,6 +138,7 @@ def cluster(found: Sequence[dict[str, Any]]) -> list[list[str]]:
             f"{one['actualTps']:.1f}",
             f"{one['actualTps'] / one['sizedForTps']:.0%}",
             f"{one['actualTps'] / one['predictedTps']:.0%}",
+            f"{one['loadAverage']:.1f}",
         ]
         for one in found
     ]
@@ -300,7 +302,8 @@ def _carried_out(found: dict[str, Any]) -> list[str]:
             "(`topology.disable.loadaware.messaging: true`). `local` is what Storm 2 does by default: it prefers "
             "threads in the sender's worker and on its node as long as they keep up. `even/s` is the prediction for "
             "the former, `predicted/s` the one for the row's shuffle; both by `stormpilot predict`. A pair that is "
-            "sustained well below the former and near the latter misses its plan because of the shuffle."
+            "sustained well below the former and near the latter misses its plan because of the shuffle. `load`: load "
+            "average of the machine at the end, of the nodes and of whatever else ran."
         ),
         filled(
             f"R² of predicted and measured: {told}; of {len(found['cluster'])} rates and {len(measured)} slots (the "

@@ -161,7 +161,7 @@ def test_page_names_the_dataflow_that_misses_the_claim(found: dict[str, Any]) ->
 
 def test_page_has_sustained_by_planned_and_by_predicted_rate(found: dict[str, Any]) -> None:
     assert page.cluster(found["cluster"]) == [
-        ["linear", "even", "MBA+SAM", "2", "source 1, pi 2", "40.0", "55.0", "50.0", "38.0", "95%", "76%"],
+        ["linear", "even", "MBA+SAM", "2", "source 1, pi 2", "40.0", "55.0", "50.0", "38.0", "95%", "76%", "3.0"],
     ]
     assert page.slots(found["cluster"])[1] == ["linear for 40/s, even", "MBA+SAM", "n2", "pi 2", "90%", "-", "40%", "-"]
 
