@@ -153,6 +153,19 @@ def test_slots_that_are_saved_are_a_part_of_those_of_lsa_with_rsm(found: dict[st
     assert (linear[6], linear[-1]) == ("4", "43%")
 
 
+def test_cpu_of_slots_of_many_components_is_told_apart() -> None:
+    few, many = {"pi": 2, "xml": 1}, {f"xml_{i}": 1 for i in range(page.MANY_COMPONENTS)}
+    loads = [
+        {"slot": "a:1", "actual": [0.5, 0.1], "predicted": [0.4, 0.1]},
+        {"slot": "b:1", "actual": [0.9, 0.1], "predicted": [0.5, 0.1]},
+    ]
+    one = {"placement": {"a:1": few, "b:1": many}, "slotLoads": loads}
+    (text,) = page.cpu_errors([one])
+    assert "took +40 points of CPU" in text
+    assert "others +10" in text
+    assert page.cpu_errors([{**one, "slotLoads": loads[:1]}]) == []
+
+
 def test_page_names_the_dataflow_that_misses_the_claim(found: dict[str, Any]) -> None:
     text = " ".join("\n".join(page.sections(found)).split())
     assert "needs 14% to 43% fewer slots than LSA+RSM" in text
