@@ -153,7 +153,7 @@ def test_status_of_a_local_cluster() -> None:
     found = ClusterStatus(
         name="default", state="up", storm_version="2.8.3", scheduler="pilot", nimbus="127.0.0.1:6627", logs="/logs",
         zookeeper="127.0.0.1:2181", created_at_ms=NOW_MS, keeper_pid=1, topologies=[], nimbus_error=None,
-        daemons=[DaemonStatus("nimbus", "nimbus", "127.0.0.1", 6627, "running", 2, 1.5, None)],
+        daemons=[DaemonStatus("nimbus", "nimbus", "127.0.0.1", 6627, "running", 2, 1.5, None, 0, None)],
         supervisors=[SupervisorStatus("s", "127.0.0.1", "r", None, 100.0, 1000.0, [6700], 0)],
         workers=[WorkerStatus("s", 6700, 3, ID, 1.5)],
     )  # fmt: skip
