@@ -93,7 +93,8 @@ test-spark: build
 
 test-clusters: build
 	$(BIN)/pytest -q --durations=12 -n 2 -m "zookeeper and not cluster and not faults" tests
-	$(BIN)/pytest -q --durations=40 -n 2 --dist loadfile --no-loadscope-reorder -rR --reruns 1 --only-rerun UnreachableError -m "cluster and not faults and not long and not versions" tests
+	$(BIN)/pytest -q -rR --reruns 1 --only-rerun UnreachableError -m cluster tests/e2e/test_demo.py # takes both cores
+	$(BIN)/pytest -q --durations=40 -n 2 --dist loadfile --no-loadscope-reorder -rR --reruns 1 --only-rerun UnreachableError -m "cluster and not faults and not long and not versions" --ignore tests/e2e/test_demo.py tests
 	$(BIN)/pytest -q --durations=10 -m smoke tests/e2e/faults
 
 test-faults: build ## parts of a real cluster broken one by one (docs/concepts/fault-tolerance.md; `test` runs five of them), and what is too long for `test`; 20 minutes
