@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 
 from builders import assigned, supervisor, together, topology, traffic, two_chains
+from large_models import loaded_cluster, unlike_cluster
 from proved_optima import proved
 from random_models import models
 from stormpilot.errors import UsageError
@@ -20,11 +21,9 @@ from stormpilot.model.compiled import compile_model
 from stormpilot.model.cost import evaluate
 from stormpilot.model.values import Model, Plan, TopologyPlan, Worker
 from stormpilot.model.violations import violations
-from stormpilot.planner import PLANNERS, compute
-from stormpilot.planner.methods import best, partition, starts
+from stormpilot.planner import compute
+from stormpilot.planner.methods import best
 from stormpilot.planner.placement.layout import frame_of
-from stormpilot.planner.placement.result import Result
-from stormpilot.planner.search import rounds
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -128,71 +127,6 @@ def test_cut_by_the_clock_says_so_and_is_still_sound():
     assert isinstance(plan, Plan)
     assert any("clock" in note for note in plan.notes)
     assert violations(model, plan) == []
-
-
-def loaded_cluster() -> Model:
-    """260 executors of five topologies on 15 nodes, too many for proofs."""
-    return loaded(Loaded(executors=260, topologies=5, load=0.75), np.random.default_rng(4))
-
-
-def test_every_other_planners_plan_is_a_candidate():
-    """With no moves of its own, it is as good as the best of them; with few, better."""
-    model = loaded_cluster()
-    others = {name: compute(model, name, seed=3) for name in PLANNERS if name not in ("best", "exact")}
-    costs = {name: plan.metrics["inter_node_tps"] for name, plan in others.items() if isinstance(plan, Plan)}
-    assert {"partition", "online", "default"} <= costs.keys()
-    cheapest = compute(model, "best", {"iterations": 0}, seed=3)
-    assert isinstance(cheapest, Plan)
-    assert cheapest.metrics["inter_node_tps"] <= min(costs.values()) * (1 + 1e-9)
-    searched = compute(model, "best", {"iterations": 200_000}, seed=3)
-    assert isinstance(searched, Plan)
-    assert searched.metrics["inter_node_tps"] < cheapest.metrics["inter_node_tps"]
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_what_other_planners_answer_is_judged_on_small_models_too(seed):
-    model, _ = proved(seed)
-    frame = frame_of(compile_model(model))
-    portfolio = best.Portfolio(frame, best.Params(), np.random.default_rng(seed), lambda: math.inf)
-    portfolio._candidates()
-    others = [compute(model, name, seed=seed) for name in ("sam", "online", "offline", "default", "rsm", "dsm")]
-    answers = [other.metrics["inter_node_tps"] for other in others if isinstance(other, Plan)]
-    assert answers
-    assert portfolio.best is not None
-    c, node = frame.compiled, portfolio.best.node_of_executors()
-    between_nodes_tps = c.pair_tps[node[c.pair_a] != node[c.pair_b]].sum()
-    assert between_nodes_tps <= min(answers) * (1 + 1e-6) + 1e-6
-
-
-def unlike_cluster() -> Model:
-    """300 executors of four topologies on 12 unlike nodes."""
-    return unlike(Unlike(executors=300, topologies=4, load=0.6), np.random.default_rng(11))
-
-
-def test_in_a_large_model_with_little_time_partition_is_not_lost_to(monkeypatch):
-    """It once was on a cluster of 36,086 executors: its division was searched on from for less time than it takes."""
-    monkeypatch.setattr(partition, "LARGE_FROM", 200)
-    frame = frame_of(compile_model(unlike_cluster()))
-    executors = frame.compiled.executors
-    asked = partition.Params(min_gain=0.0)
-    alone = partition.place(frame, asked, np.random.default_rng(5), lambda: math.inf)
-    assert isinstance(alone, Result)
-    little_s = 0.9 * starts.ITSELF_S * executors
-    portfolio = best.Portfolio(frame, best.Params(), np.random.default_rng(5), lambda: little_s)
-    portfolio._candidates()
-    assert portfolio.cost <= portfolio.annealer.cost(alone.layout) * (1 + 1e-9)
-
-
-def test_in_a_large_model_with_time_for_it_every_division_is_searched_from(monkeypatch):
-    """What repair costs hides which division is better to search from."""
-    monkeypatch.setattr(partition, "LARGE_FROM", 200)
-    frame = frame_of(compile_model(unlike_cluster()))
-    portfolio = best.Portfolio(frame, best.Params(), np.random.default_rng(5), lambda: math.inf)
-    portfolio._candidates()
-    assert len(portfolio.starts.divisions) == 2
-    first = rounds.Phase(2, 1.0, rounds.FRESH, 0)
-    heads = portfolio._heads(first, [], [])
-    assert sorted(map(id, heads)) == sorted(map(id, portfolio.starts.divisions))
 
 
 @pytest.mark.parametrize("traffic_of", ["measured", "flow"])

@@ -99,32 +99,24 @@ public record Status(
   }
 
   public Status withTimes(long since, long writtenAt) {
-    return new Status(
-        topologyId,
-        planId,
-        planSet,
-        state,
-        code,
-        text,
-        since,
-        writtenAt,
-        movedWorkers,
-        pendingWorkers,
-        inForcePlanId,
-        workersWanted);
+    return with(text, since, writtenAt);
   }
 
   /** With its text no longer than one that is written. */
   public Status withTextCut() {
+    return with(Rejection.cut(text), sinceMs, writtenAtMs);
+  }
+
+  private Status with(String newText, long since, long writtenAt) {
     return new Status(
         topologyId,
         planId,
         planSet,
         state,
         code,
-        Rejection.cut(text),
-        sinceMs,
-        writtenAtMs,
+        newText,
+        since,
+        writtenAt,
         movedWorkers,
         pendingWorkers,
         inForcePlanId,

@@ -40,21 +40,8 @@ public record View(
 
   /** Nothing is known. */
   public static final View UNKNOWN =
-      new View(false, Map.of(), Set.of(), Set.of(), false, 0, Map.of(), Map.of(), List.of());
-
-  /** What is there is ours. */
-  public View(
-      boolean loaded,
-      Map<String, PlanEntry> plans,
-      Set<String> paused,
-      Set<String> off,
-      boolean controllerUp,
-      long epoch,
-      Map<String, Status> statuses,
-      Map<String, Placement> placements,
-      List<Problem> problems) {
-    this(loaded, plans, paused, off, controllerUp, epoch, statuses, placements, problems, false);
-  }
+      new View(
+          false, Map.of(), Set.of(), Set.of(), false, 0, Map.of(), Map.of(), List.of(), false);
 
   /** What is there is another Storm cluster's. */
   public static View foreign(long epoch) {

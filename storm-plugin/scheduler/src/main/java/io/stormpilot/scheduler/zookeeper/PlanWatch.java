@@ -308,7 +308,8 @@ public final class PlanWatch implements AutoCloseable {
     // Plans that cannot be listed are not the same as none: what runs by them would lose them.
     boolean listed = znodes.haveListed(List.of(paths.plans(), paths.modes(), paths.pauses()));
     boolean known = listed && owner == Verdict.OURS;
-    return new View(known, entries, paused, off, controllerUp, epoch, statuses, placements, shown);
+    return new View(
+        known, entries, paused, off, controllerUp, epoch, statuses, placements, shown, false);
   }
 
   private PlanEntry plan(String id, byte[] data) {

@@ -291,7 +291,8 @@ public final class Story {
     Cluster cluster = storm.cluster();
     View view =
         loaded
-            ? new View(true, plans, paused, off, controllerUp, epoch, written, snapshots, List.of())
+            ? new View(
+                true, plans, paused, off, controllerUp, epoch, written, snapshots, List.of(), false)
             : View.UNKNOWN;
     RoundOutcome round =
         new Round(config, memory, fallback, cluster.getTopologies(), cluster, view, now).run();
