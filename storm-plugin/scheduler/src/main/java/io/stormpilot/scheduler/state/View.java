@@ -40,8 +40,7 @@ public record View(
 
   /** Nothing is known. */
   public static final View UNKNOWN =
-      new View(
-          false, Map.of(), Set.of(), Set.of(), false, 0, Map.of(), Map.of(), List.of(), false);
+      new View(false, Map.of(), Set.of(), Set.of(), false, 0, Map.of(), Map.of(), List.of(), false);
 
   /** What is there is another Storm cluster's. */
   public static View foreign(long epoch) {

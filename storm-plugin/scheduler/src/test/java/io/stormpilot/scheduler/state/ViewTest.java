@@ -12,8 +12,7 @@ import org.junit.jupiter.api.Test;
 class ViewTest {
 
   private static View view(Set<String> paused, Set<String> off) {
-    return new View(
-        true, Map.of(), paused, off, true, 1, Map.of(), Map.of(), List.of(), false);
+    return new View(true, Map.of(), paused, off, true, 1, Map.of(), Map.of(), List.of(), false);
   }
 
   @Test
