@@ -51,6 +51,7 @@ def collect(out: Path, tasks: list[str], repetitions: int, published: Path) -> d
                 {
                     "points": list(best.values()),
                     "base": model.get("base"),
+                    "light": model.get("light", []),
                     "trials": len(trials),
                     "slot": lines[-1]["slot"],
                     **(json.loads(load.read_text()) if load.exists() else {}),

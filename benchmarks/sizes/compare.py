@@ -12,7 +12,7 @@ import msgspec
 
 from benchmarks.sizes.dags import Dag
 from stormpilot.sizing.allocation import Method, allocate
-from stormpilot.sizing.performance import Performance, Point
+from stormpilot.sizing.performance import Light, Performance, Point
 from stormpilot.sizing.placement import Placed, place
 from stormpilot.sizing.prediction import cores_of, predict, threads_of
 from stormpilot.sizing.problem import Problem, Slot, parse
@@ -65,9 +65,11 @@ def _measured(task: str, found: dict[str, Any], memory_mb: float) -> Performance
         for p in found["points"]
     ]
     base = base_of(points)
-    if base is not None and found.get("base"):
-        base = msgspec.structs.replace(base, cpu_share=found["base"]["cpu_share"])
-    return Performance(name=task, points=points, base=base)
+    if base is None or not found.get("base"):
+        return Performance(name=task, points=points, base=base)
+    cpu = {key: found["base"].get(key, 0.0) for key in ("cpu_share", "thread_cpu_share")}
+    light = [Light(**trial) for trial in found.get("light", [])]
+    return Performance(name=task, points=points, base=msgspec.structs.replace(base, **cpu), light=light)
 
 
 def row(problem: Problem, rate_tps: float, method: Method, mapping: str) -> dict[str, Any]:

@@ -18,7 +18,7 @@ import networkx as nx
 
 from stormpilot.errors import UsageError
 from stormpilot.model.values import Model, Plan
-from stormpilot.sizing.performance import Performance
+from stormpilot.sizing.performance import Line, Performance
 from stormpilot.sizing.problem import Grouping, Problem, Shuffle
 from stormpilot.sizing.rates import input_gains
 
@@ -123,8 +123,8 @@ def predict(
     """The rate that threads in slots support, and loads at that rate (or at `rate_tps`).
 
     `cores`: of each supervisor, in cores of a slot. CPU and memory of q threads grow linearly with their rate, up to
-    C(q) and M(q). Where a model knows its base, that counts once in a slot at any rate, CPU grows from there, and all
-    memory is kept: processes give none back.
+    C(q) and M(q). Where a model knows its base, that counts once in a slot at any rate, CPU grows from there (through
+    its light trials, if it has any), and all memory is kept: processes give none back.
     """
     parts = _parts(problem, threads)
     supported = min((p.supports_tps for held in parts.values() for p in held), default=math.inf)
@@ -149,9 +149,10 @@ def predict(
 
 @dataclass(frozen=True)
 class _Part:
-    """q threads of a component on a slot: `share` of the source rate comes in; CPU, memory = base + growth x rate.
+    """q threads of a component on a slot: `share` of the source rate comes in.
 
-    `worker`: CPU and memory of the slot's worker itself, of which each part knows.
+    `lines`: CPU and memory by the rate that comes in. `worker`: those of the slot's worker itself, of which each part
+    knows.
     """
 
     component: str
@@ -159,8 +160,7 @@ class _Part:
     gain: float
     share: float
     peak_tps: float
-    base: tuple[float, float]
-    growth: tuple[float, float]
+    lines: tuple[Line, Line]
     worker: tuple[float, float] = (0.0, 0.0)
 
     @property
@@ -170,8 +170,8 @@ class _Part:
 
     def needs(self, source_tps: float) -> tuple[float, float]:
         """CPU and memory, shares of a slot."""
-        rate = source_tps * self.share
-        return self.base[0] + self.growth[0] * rate, self.base[1] + self.growth[1] * rate
+        cpu, memory = self.lines
+        return cpu.at(source_tps * self.share), memory.at(source_tps * self.share)
 
 
 def _received(problem: Problem, threads: Threads) -> dict[str, dict[SlotName, float]]:
@@ -221,8 +221,8 @@ def _parts(problem: Problem, threads: Threads) -> dict[SlotName, list[_Part]]:
             share = received[name][slot]
             static = components[name].static
             if static is not None:
-                base = (static.cpu_share * q, static.memory_share * q)
-                part = _Part(name, q, gain[name], share, math.inf, base, (0.0, 0.0))
+                lines = Line(((0.0, static.cpu_share * q),)), Line(((0.0, static.memory_share * q),))
+                part = _Part(name, q, gain[name], share, math.inf, lines)
             else:
                 part = _modelled(problem.performance(components[name]), name, q, gain[name], share)
             parts[slot].append(part)
@@ -230,13 +230,11 @@ def _parts(problem: Problem, threads: Threads) -> dict[SlotName, list[_Part]]:
 
 
 def _modelled(model: Performance, name: str, q: int, gain: float, share: float) -> _Part:
-    p, worker = model.at(q), model.base
+    p, worker, cpu = model.at(q), model.base, model.cpu(q)
     if worker is None:
-        return _Part(
-            name, q, gain, share, p.rate_tps, (0.0, 0.0), (p.cpu_share / p.rate_tps, p.memory_share / p.rate_tps)
-        )
-    kept, grows = (0.0, p.memory_share - worker.memory_share), ((p.cpu_share - worker.cpu_share) / p.rate_tps, 0.0)
-    return _Part(name, q, gain, share, p.rate_tps, kept, grows, (worker.cpu_share, worker.memory_share))
+        return _Part(name, q, gain, share, p.rate_tps, (cpu, Line(((0.0, 0.0), (p.rate_tps, p.memory_share)))))
+    kept = Line(((0.0, p.memory_share - worker.memory_share),))
+    return _Part(name, q, gain, share, p.rate_tps, (cpu, kept), (worker.cpu_share, worker.memory_share))
 
 
 def _worker(parts: Iterable[_Part]) -> tuple[float, float]:
@@ -293,12 +291,23 @@ def _resources(parts: Mapping[SlotName, list[_Part]], cores: Mapping[str, float]
 
 
 def _full(slots: list[list[_Part]], resource: int, available: float) -> float:
-    base = math.fsum(p.base[resource] for held in slots for p in held)
-    base += math.fsum(_worker(held)[resource] for held in slots)
-    growth = math.fsum(p.growth[resource] * p.share for held in slots for p in held)
-    if growth <= 0:
-        return math.inf if base <= available * (1 + 1e-9) else 0.0
-    return max(available - base, 0.0) / growth
+    """The source rate at which they use up what is available; infinite where they never do."""
+    parts = [p for held in slots for p in held]
+    worker = math.fsum(_worker(held)[resource] for held in slots)
+
+    def used(source_tps: float) -> float:
+        return worker + math.fsum(p.lines[resource].at(source_tps * p.share) for p in parts)
+
+    at, now = 0.0, used(0.0)
+    if now > available * (1 + 1e-9):
+        return 0.0
+    knots = {x / p.share for p in parts if p.share > 0 for x, _ in p.lines[resource].knots}
+    for then in (*sorted(knots - {0.0}), 2 * max(knots, default=0.0) + 1):  # the last: all lines go on straight
+        before, (at, now) = (at, now), (then, used(then))
+        grows = (now - before[1]) / (at - before[0])
+        if now > available and grows > 0:
+            return before[0] + max(available - before[1], 0.0) / grows
+    return math.inf if grows <= 0 else at + (available - now) / grows
 
 
 def _vm_loads(slots: list[SlotLoad], cores: Mapping[str, float]) -> list[VmLoad]:

@@ -20,11 +20,13 @@ import msgspec
 import numpy as np
 
 from stormpilot.errors import RefusedError
-from stormpilot.sizing.performance import Base, Performance, Point, rate_text
+from stormpilot.sizing.performance import Base, Light, Performance, Point, rate_text
 
 MOST_STEPS = 100_000
-BASE_RATES = 2.5
-"""Least highest by lowest rate of the trials that tell what CPU is without tuples."""
+IDLE = -1
+"""The step of a trial without tuples."""
+LIGHT_RATES, LIGHT_BELOW = 8.0, 2.5
+"""Each light trial has so many times the rate of the one before, the last at most the peak's part."""
 
 
 class RateGrid(NamedTuple):
@@ -39,7 +41,9 @@ class RateGrid(NamedTuple):
     most_tps: float
 
     def rate(self, k: int) -> float:
-        """The k-th rate, from 0."""
+        """The k-th rate, from 0; 0 of `IDLE`."""
+        if k == IDLE:
+            return 0.0
         return self.first_tps * (1 + self.step) ** k if self.relative else self.first_tps + k * self.step
 
     def step_at(self, rate_tps: float) -> int:
@@ -148,7 +152,7 @@ def search(
 ) -> list[Trial]:
     """Peak trials by rising threads.
 
-    One thread gets the lowest rate too, unless its peak is near: that tells what the worker takes without tuples.
+    Every number of threads gets a trial without tuples (`IDLE`), one thread also some at rates far below its peak.
 
     `guess`: threads -> the step at which the search of their peak begins, where something is known of it.
 
@@ -173,8 +177,10 @@ def search(
         if peak is None:
             return peaks
         peaks.append(peak)
-        if threads == 1 and 0 not in rates.tried and peak.rate_tps > BASE_RATES * grid.rate(0):
-            run(threads, 0, 0)
+        for step in _light_steps(grid, peak.rate_tps) if threads == 1 else []:
+            if step not in rates.tried:
+                run(threads, step, 0)
+        run(threads, IDLE, 0)
         if rises_no_more(peaks, rules):
             return peaks
         threads += rules.thread_step
@@ -196,7 +202,7 @@ def rises_no_more(peaks: Sequence[Trial], rules: Rules) -> bool:
 def performance(name: str, peaks: Sequence[Trial], trials: Sequence[Trial] = ()) -> Performance:
     """The model that `size` reads: a point for each number of threads; shares above a whole slot count as one.
 
-    `trials`: all of them; they tell what the worker takes without tuples (`base_of`).
+    `trials`: all of them; they tell what the worker takes without tuples, and with few.
     """
     points = [
         Point(
@@ -207,30 +213,53 @@ def performance(name: str, peaks: Sequence[Trial], trials: Sequence[Trial] = ())
         )
         for p in peaks
     ]
-    return Performance(name=name, points=points, base=base_of(points, trials))
+    base = base_of(points, trials)
+    return Performance(name=name, points=points, base=base, light=[] if base is None else _light(points[0], trials))
 
 
 def base_of(points: Sequence[Point], trials: Sequence[Trial] = ()) -> Base | None:
     """CPU and memory of the worker itself; None where one number of threads was measured alone.
 
-    Memory: on a straight line through the first two points, that of no thread. CPU: on one through the trials of the
-    lowest and the highest rate at which the tuples of one thread came through, that of no tuple; 0 where these rates
-    are near each other: a tuple may take less CPU the more there are. Few tuples may look unstable: the lowest counts
-    as it is.
+    Memory: on a straight line through the first two points, that of no thread. CPU: on one through the trials without
+    tuples, that of no thread, and what each adds; 0 where there are no such trials.
     """
     if len(points) < 2:
         return None
     (one, two), least = points[:2], min(p.cpu_share for p in points)
     each = (two.memory_share - one.memory_share) / (two.threads - one.threads)
     memory = min(max(one.memory_share - max(each, 0.0), 0.0), *(p.memory_share for p in points))
-    alone = [t for t in trials if t.threads == 1 and (t.stable or not t.step) and t.completed_tps > 0]
-    cpu = 0.0
-    if alone:
-        few, many = (which(alone, key=lambda t: t.completed_tps) for which in (min, max))
-        if many.completed_tps > BASE_RATES * few.completed_tps:
-            per_tps = (many.cpu_share - few.cpu_share) / (many.completed_tps - few.completed_tps)
-            cpu = few.cpu_share - few.completed_tps * per_tps
-    return Base(cpu_share=min(max(cpu, 0.0), least), memory_share=memory)
+    idle = [t for t in trials if t.step == IDLE and not t.why]
+    cpu, adds = _line([t.threads for t in idle], [t.cpu_share for t in idle])
+    return Base(cpu_share=min(max(cpu, 0.0), least), memory_share=memory, thread_cpu_share=min(adds, 1.0))
+
+
+def _line(threads: Sequence[float], cpu: Sequence[float]) -> tuple[float, float]:
+    """CPU of no thread, and what each adds, which is not negative: least squares."""
+    if not cpu:
+        return 0.0, 0.0
+    apart, mean = np.array(threads) - np.mean(threads), float(np.mean(cpu))
+    square = float((apart * apart).sum())
+    adds = max(float((apart * np.array(cpu)).sum()) / square, 0.0) if square else 0.0
+    return mean - adds * float(np.mean(threads)), adds
+
+
+def _light_steps(grid: RateGrid, peak_tps: float) -> list[int]:
+    """Steps of the light trials of one thread."""
+    rates, rate = [], grid.first_tps
+    while rate * LIGHT_BELOW < peak_tps:
+        rates.append(grid.step_at(rate))
+        rate *= LIGHT_RATES
+    return sorted(set(rates))
+
+
+def _light(one: Point, trials: Sequence[Trial]) -> list[Light]:
+    """Trials of one thread far below its peak; few tuples may look unstable, so all count whose tuples came through."""
+    found = {
+        t.rate_tps: Light(rate_tps=t.rate_tps, cpu_share=min(t.cpu_share, 1.0))
+        for t in trials
+        if t.threads == 1 and t.completed_tps > 0 and t.rate_tps * LIGHT_BELOW < one.rate_tps and t.cpu_share > 0
+    }
+    return [found[rate] for rate in sorted(found)]
 
 
 class _Rates:

@@ -123,7 +123,8 @@ class Bench:
         """One trial."""
         feeder = self._running(threads)
         rate_tps = self.grid.rate(step)
-        self._tell(f"{_threads(threads)} at {rate_text(rate_tps)}/s{' once more' if attempt else ''}")
+        at = f"at {rate_text(rate_tps)}/s" if rate_tps else "without tuples"
+        self._tell(f"{_threads(threads)} {at}{' once more' if attempt else ''}")
         trial = self._trial(feeder, threads, step, rate_tps)
         if not feeder.emptied():
             self._tell("what is under way does not come through; starting anew")

@@ -139,7 +139,7 @@ class Feeder:
         return came[-1] if came else 0.0
 
     def feed(self, rate_tps: float, times: Times, warm: Callable[[], None] = lambda: None) -> Fed:
-        """Feed a rate for as long as `times` say, or until it is clear that it is too high.
+        """Feed a rate for as long as `times` say, or until it is clear that it is too high; nothing at a rate of 0.
 
         `warm` is called when what is measured begins. `UnreachableError` where the source is silent.
         """
@@ -154,7 +154,7 @@ class Feeder:
                 if elapsed_s >= warm_s and not is_warm:
                     is_warm = True
                     warm()
-                behind = _falls_behind(sources, elapsed_s)
+                behind = _falls_behind(sources, elapsed_s) if rate_tps else ""
                 if elapsed_s >= end_s or behind:
                     break
             elif time.monotonic() - heard > HEARD_S:

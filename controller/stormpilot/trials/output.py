@@ -60,7 +60,7 @@ def plot(file: Path, name: str, peaks: Sequence[Trial], trials: Sequence[Trial])
     figure, axes = pyplot.subplots(figsize=(7, 4))
     shares = axes.twinx()
     for stable, mark, what in ((True, "o", "stable"), (False, "x", "not stable")):
-        some = [t for t in trials if t.stable is stable]
+        some = [t for t in trials if t.stable is stable and t.rate_tps > 0]
         axes.plot(
             [t.threads for t in some], [t.rate_tps for t in some], mark, color="0.7", ms=4, label=f"trial, {what}"
         )

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sizing_problems import model, performance
-from stormpilot.sizing.performance import Base, Performance, Point
+from stormpilot.sizing.performance import Base, Light, Line, Performance, Point
 
 
 @st.composite
@@ -71,3 +71,42 @@ def test_a_base_is_part_of_every_point() -> None:
     points = [Point(threads=1, rate_tps=1.0, cpu_share=0.2, memory_share=0.3)]
     with pytest.raises(ValueError, match=r"base: more than a point has, expected at most 0\.2 and 0\.3"):
         Performance(name="x", points=points, base=Base(cpu_share=0.1, memory_share=0.31))
+
+
+BASE = Base(cpu_share=0.1, memory_share=0.1, thread_cpu_share=0.02)
+
+
+def test_cpu_of_threads_goes_through_the_light_trials_of_one_thread_up_to_their_peak() -> None:
+    """Of each of four threads that take in 40/s together: what one takes at 10/s."""
+    points = [
+        Point(threads=1, rate_tps=100.0, cpu_share=0.6, memory_share=0.2),
+        Point(threads=4, rate_tps=200.0, cpu_share=0.9, memory_share=0.3),
+    ]
+    x = Performance(name="x", points=points, base=BASE, light=[Light(rate_tps=10.0, cpu_share=0.2)])
+    assert x.cpu(1).knots == tuple(pytest.approx(k) for k in [(0.0, 0.02), (10.0, 0.1), (100.0, 0.5)])
+    assert x.cpu(4).knots == tuple(pytest.approx(k) for k in [(0.0, 0.08), (40.0, 0.4), (200.0, 0.8)])
+    assert x.cpu(4).at(20.0) == pytest.approx(0.24)
+    assert x.cpu(4).at(280.0) == pytest.approx(1.0)
+
+
+def test_light_trials_that_would_take_more_than_the_peak_do_not_count() -> None:
+    points = [
+        Point(threads=1, rate_tps=100.0, cpu_share=0.6, memory_share=0.2),
+        Point(threads=8, rate_tps=200.0, cpu_share=0.7, memory_share=0.3),
+    ]
+    x = Performance(name="x", points=points, base=BASE, light=[Light(rate_tps=10.0, cpu_share=0.2)])
+    assert x.cpu(8).knots == tuple(pytest.approx(k) for k in [(0.0, 0.16), (200.0, 0.6)])
+
+
+@pytest.mark.parametrize("rates", [[100.0], [20.0, 10.0], [10.0, 10.0]])
+def test_light_trials_rise_below_the_peak_of_one_thread_and_need_a_base(rates: list[float]) -> None:
+    points = [Point(threads=1, rate_tps=100.0, cpu_share=0.6, memory_share=0.2)]
+    light = [Light(rate_tps=r, cpu_share=0.2) for r in rates]
+    with pytest.raises(ValueError, match=r"light: .* expected rising rates below 100"):
+        Performance(name="x", points=points, base=BASE, light=light)
+    with pytest.raises(ValueError, match="light: base is missing"):
+        Performance(name="x", points=points, light=light)
+
+
+def test_a_line_of_one_knot_is_level() -> None:
+    assert Line(((0.0, 3.0),)).at(17.0) == 3.0

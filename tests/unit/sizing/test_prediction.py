@@ -15,7 +15,7 @@ from stormpilot.model.values import Component as Running
 from stormpilot.model.values import Executor, Input, Plan, TopologyPlan, Worker
 from stormpilot.sizing.allocation import allocate
 from stormpilot.sizing.deployment import model_of
-from stormpilot.sizing.performance import Base, Performance
+from stormpilot.sizing.performance import Base, Light, Performance
 from stormpilot.sizing.placement import Placed, place
 from stormpilot.sizing.prediction import Prediction, cores_of, predict, threads_of
 from stormpilot.sizing.problem import Component, Grouping, Problem, Static, Stream
@@ -64,6 +64,18 @@ def test_a_worker_counts_once_and_processes_keep_their_memory() -> None:
     many = predict(lines, {("a", 0): {"s": 1, "x": 2, "y": 9}}, {"a": 0.5}, 10.0)
     assert many.resources == "CPU of a"
     assert many.resources_tps == pytest.approx((0.5 - 0.1) / (0.8 / 20 + 0.2 / 40))
+
+
+def test_few_tuples_take_more_cpu_each_and_a_slot_is_full_of_them_earlier() -> None:
+    """9 threads at 1/s each take what the light trial says, 9 x 8%: half a core is full at 5.5/s, not at 55/s."""
+    base = Base(cpu_share=0.06, memory_share=0.1)
+    x = model("x", (1, 100.0, 0.86, 0.2), (9, 110.0, 0.95, 0.3))
+    x = msgspec.structs.replace(x, base=base, light=[Light(rate_tps=1.0, cpu_share=0.14)])
+    threads = {("a", 0): {"s": 1, "x": 9}}
+    assert predict(one(x), threads, CORES, 9.0).slots[0].cpu_share == pytest.approx(0.06 + 9 * 0.08)
+    found = predict(one(x), threads, {"a": 0.5})
+    assert found.resources == "CPU of a"
+    assert found.resources_tps == pytest.approx((0.5 - 0.06) / 0.08)
 
 
 def test_linear_threads_on_shared_slots() -> None:

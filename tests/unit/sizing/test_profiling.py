@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stormpilot.errors import RefusedError
-from stormpilot.sizing.profiling import RateGrid, Rules, Standing, Trial, performance, rises_no_more, search
+from stormpilot.sizing.profiling import IDLE, RateGrid, Rules, Standing, Trial, performance, rises_no_more, search
 from stormpilot.sizing.stability import latency_slope
 
 GRID = RateGrid(10.0, 0.1, True, 10_000.0)
@@ -85,10 +85,10 @@ def test_a_guess_changes_no_peak(capacity: float, step: int) -> None:
     assert guessed == plain
 
 
-def test_a_good_guess_needs_two_trials_and_the_one_that_tells_what_no_tuple_takes() -> None:
+def test_a_good_guess_needs_two_trials_and_those_that_tell_what_few_tuples_and_none_take() -> None:
     component = Component(lambda _: 150.5, UNITS)
     search(component, UNITS, Rules(most_threads=1, repeats=0), guess=lambda _: UNITS.step_at(150.5))
-    assert component.trials == [(1, 149), (1, 150), (1, 0)]
+    assert component.trials == [(1, 149), (1, 150), (1, 0), (1, 7), (1, IDLE)]
 
 
 def test_a_peak_near_the_lowest_rate_needs_no_trial_of_that() -> None:
@@ -219,38 +219,46 @@ def test_a_model_has_a_point_for_each_number_of_threads() -> None:
     ]
 
 
-def trial(threads: int, tps: float, cpu_share: float, memory_share: float) -> Trial:
+def trial(threads: int, tps: float, cpu_share: float, memory_share: float = 0.2) -> Trial:
     return Trial(
-        threads=threads, step=0, rate_tps=tps, stable=True, completed_tps=tps, cpu_share=cpu_share,
-        memory_share=memory_share,
+        threads=threads, step=IDLE if tps == 0 else 0, rate_tps=tps, stable=True, completed_tps=tps,
+        cpu_share=cpu_share, memory_share=memory_share,
     )  # fmt: skip
 
 
+PEAKS = [trial(1, 100.0, 0.6, 0.20), trial(3, 150.0, 0.9, 0.30)]
+
+
 def test_a_model_knows_what_its_worker_takes_without_threads_and_tuples() -> None:
-    peaks = [trial(1, 100.0, 0.6, 0.20), trial(3, 150.0, 0.9, 0.30)]
-    trials = [trial(1, 20.0, 0.2, 0.20), trial(1, 60.0, 0.4, 0.20), *peaks]
-    base = performance("x", peaks, trials).base
+    base = performance("x", PEAKS, [trial(1, 0.0, 0.12), trial(3, 0.0, 0.16), *PEAKS]).base
     assert base is not None
-    assert (base.cpu_share, base.memory_share) == pytest.approx((0.1, 0.15))
+    assert (base.cpu_share, base.thread_cpu_share, base.memory_share) == pytest.approx((0.1, 0.02, 0.15))
 
 
-def test_the_lowest_rate_tells_what_a_worker_takes_also_where_few_tuples_look_unstable() -> None:
-    peaks = [trial(1, 100.0, 0.6, 0.20), trial(3, 150.0, 0.9, 0.30)]
-    steps = [msgspec.structs.replace(p, step=40) for p in peaks]
-    lowest = msgspec.structs.replace(trial(1, 20.0, 0.2, 0.2), stable=False)
-    base = performance("x", steps, [lowest, *steps]).base
+def test_idle_threads_that_seem_to_take_less_than_fewer_take_nothing() -> None:
+    base = performance("x", PEAKS, [trial(1, 0.0, 0.13), trial(3, 0.0, 0.11), *PEAKS]).base
     assert base is not None
-    assert base.cpu_share == pytest.approx(0.1)
+    assert (base.cpu_share, base.thread_cpu_share) == pytest.approx((0.12, 0.0))
 
 
-@pytest.mark.parametrize("tps", [90.0, 50.0])
-def test_of_rates_near_the_peak_nothing_is_known_of_cpu_and_of_one_point_nothing_at_all(tps: float) -> None:
-    """A fast task takes less CPU for a tuple the more there are: at half its peak two thirds of that at the peak."""
-    peaks = [trial(1, 100.0, 0.6, 0.20), trial(2, 150.0, 0.9, 0.26)]
-    base = performance("x", peaks, [*peaks, trial(1, tps, 0.4, 0.2)]).base
+def test_a_worker_that_restarted_without_tuples_tells_nothing() -> None:
+    restarted = msgspec.structs.replace(trial(3, 0.0, 0.0), why="the worker restarted")
+    base = performance("x", PEAKS, [trial(1, 0.0, 0.12), restarted]).base
     assert base is not None
-    assert (base.cpu_share, base.memory_share) == pytest.approx((0.0, 0.14))
-    assert performance("x", peaks[:1], peaks).base is None
+    assert (base.cpu_share, base.thread_cpu_share) == pytest.approx((0.12, 0.0))
+
+
+def test_trials_far_below_the_peak_tell_what_few_tuples_take_even_if_they_look_unstable() -> None:
+    few = msgspec.structs.replace(trial(1, 8.0, 0.3), stable=False)
+    trials = [few, trial(1, 1.0, 0.2), trial(1, 90.0, 0.5), trial(3, 8.0, 0.9), trial(1, 0.0, 0.1), *PEAKS]
+    assert [(x.rate_tps, x.cpu_share) for x in performance("x", PEAKS, trials).light] == [(1.0, 0.2), (8.0, 0.3)]
+
+
+def test_without_such_trials_nothing_is_known_of_cpu_and_of_one_point_nothing_at_all() -> None:
+    base = performance("x", PEAKS, PEAKS).base
+    assert base is not None
+    assert (base.cpu_share, base.memory_share) == pytest.approx((0.0, 0.15))
+    assert performance("x", PEAKS[:1], PEAKS).base is None
 
 
 def test_level_latency_with_noise_and_outliers_is_stable() -> None:
