@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -13,6 +14,8 @@ from benchmarks.control.page import made, markdown
 WIDTH = 118
 WITHIN_S = 30.0
 """Wanted where nothing restarts: from a step to a better placement that runs."""
+STEP_S = 20.0
+"""Of a step of a rollout, by Storm's default timings: supervisors ask Nimbus, then workers their supervisors."""
 TITLES = {
     "step": "From a step in the traffic to a better placement",
     "held": "A topology that is held up is freed",
@@ -98,6 +101,7 @@ def goals(rows: list[dict[str, Any]]) -> list[str]:
         else:
             wanted, reached = f"under {WITHIN_S:.0f} s", running_s < WITHIN_S
         missed = "" if reached else f", missed: the plan took {published_s:.0f} s, carrying it out {storm_s:.0f} s"
+        missed += "" if reached else _least(r)
         lines.append(f"- {r['setting']}: a better placement runs after {running_s:.0f} s (wanted: {wanted}){missed}.")
     for r in rows:
         for i, s in enumerate(r["steps"], 1):
@@ -105,6 +109,19 @@ def goals(rows: list[dict[str, Any]]) -> list[str]:
                 moments = ", ".join(f"{phase} {at_s:.1f}" for phase, at_s in s["phases"].items())
                 lines.append(f"- {r['setting']}, step {i}, begin of each phase in seconds after it: {moments}.")
     return [textwrap.fill(line, WIDTH, subsequent_indent="  ", break_on_hyphens=False) for line in lines]
+
+
+def _least(row: dict[str, Any]) -> str:
+    """What of a rollout with Storm's default timings nobody can save, where that alone is above the goal."""
+    steps = max(int(n) for s in row["steps"] for n in re.findall(r"in (\d+) steps", strategy(s["strategy"])) or ["0"])
+    least_s = STEP_S * steps
+    if least_s <= WITHIN_S:
+        return ""
+    return (
+        f". Of these {least_s:.0f} s are Storm's in {steps} steps: until all workers know where a task is, these "
+        "may take task.refresh.poll.secs (10 s), and their supervisors 10 s (fixed) before; the two tasks stand in "
+        "for each other, so they cannot move at once"
+    )
 
 
 def _held(rows: list[dict[str, Any]]) -> Table:
