@@ -30,6 +30,15 @@ SHAPES = {
 WIDTH = 118
 
 
+LITTLE = """CPU of the slot with little to do. A thread without tuples looks for them a thousand times a second
+(`topology.bolt.wait.progressive.level3.sleep.millis`) and keeps a Python process. Far below the peak a tuple takes
+more than near it, for it finds both asleep:
+
+{}
+
+"""
+
+
 def collect(out: Path, tasks: list[str], repetitions: int, published: Path) -> dict[str, Any]:
     """Profiles that are complete in the folder; of other tasks those that were published."""
     before = json.loads(published.read_text())["profiles"] if published.exists() else {}
@@ -129,6 +138,24 @@ def _agreement(found: dict[str, Any]) -> str:
     return f"{text[0].upper()}{text[1:]} (the aim is one step).{left}"
 
 
+LIGHT_HEAD = ["task", "worker without threads", "each thread without tuples", "one thread, at tuples/s"]
+
+
+def _light_rows(found: dict[str, Any]) -> list[list[str]]:
+    """CPU where there is little to do, of the first repetition."""
+    rows = []
+    for task, (first, *_) in ((task, r) for task, r in found["profiles"].items() if r and r[0].get("light")):
+        base = first["base"]
+        light = ", ".join(f"{x['rate_tps']:,.3g}: {x['cpu_share']:.0%}" for x in first["light"])
+        rows.append([NAMES[task], f"{base['cpu_share']:.1%}", f"{base['thread_cpu_share']:.1%}", light])
+    return rows
+
+
+def _markdown(head: list[str], rows: list[list[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
 def _listed(points: list[dict[str, Any]]) -> str:
     return ", ".join(f"{_rate(p):,.0f}" for p in points)
 
@@ -146,7 +173,7 @@ def publish(found: dict[str, Any], out: Path, results: Path) -> None:
             plots.append(f"![{NAMES[task]}](profile-{task}.svg)")
     slots = [r["slot"] for rs in found["profiles"].values() for r in rs]
     loads = [r["loadAverage"] for rs in found["profiles"].values() for r in rs if "loadAverage" in r]
-    rows = "\n".join("| " + " | ".join(row) + " |" for row in _rows(found))
+    light = _light_rows(found)
     shapes = "\n".join(
         f"- {NAMES[t]}: {_listed(r[0]['points'])} tuples/s here; {SHAPES[t]} in the paper."
         for t, r in found["profiles"].items()
@@ -173,9 +200,7 @@ def publish(found: dict[str, Any], out: Path, results: Path) -> None:
 
 {intro}
 
-| {" | ".join(HEAD)} |
-|{"---|" * len(HEAD)}
-{rows}
+{_markdown(HEAD, _rows(found))}
 
 {shapes}
 
@@ -183,7 +208,7 @@ Absolute rates are those of another language, another slot and other tasks (Pyth
 shapes can be compared. Blob download and table query ask azurite behind a link with a delay, a bandwidth and a number
 of answers a second (`benchmarks/profile/service.py`), which is not the paper's service either.
 
-{chr(10).join(plots)}
+{LITTLE.format(_markdown(LIGHT_HEAD, light)) if light else ""}{chr(10).join(plots)}
 
 What sizes by these models need, and whether they hold: [sizes by model](sizes.md).
 """

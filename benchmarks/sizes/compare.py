@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from benchmarks.sizes.dags import Dag
 from stormpilot.sizing.allocation import Method, allocate
 from stormpilot.sizing.performance import Light, Performance, Point
 from stormpilot.sizing.placement import Placed, place
-from stormpilot.sizing.prediction import cores_of, predict, threads_of
+from stormpilot.sizing.prediction import SlotLoad, Threads, cores_of, predict, threads_of
 from stormpilot.sizing.problem import Problem, Slot, parse
 from stormpilot.sizing.profiling import base_of
 
@@ -103,12 +103,15 @@ def row(problem: Problem, rate_tps: float, method: Method, mapping: str) -> dict
 def with_predictions(problem: Problem, one: dict[str, Any]) -> dict[str, Any]:
     """A pair that was carried out, with what its placement should support and its slots use at the measured rate.
 
-    `evenTps` is the prediction with tuples split evenly over threads, as the paper has it.
+    `evenTps` is the prediction with tuples split evenly over threads, `proportional` the CPU of a slot in proportion to
+    its tuples, both as the paper has them.
     """
     threads = {(name.rpartition(":")[0], int(name.rpartition(":")[2])): t for name, t in one["placement"].items()}
     cores = dict.fromkeys({supervisor for supervisor, _ in threads}, 1.0)
     limit = predict(problem, threads, cores)
-    slots = {f"{s.supervisor}:{s.port}": s for s in predict(problem, threads, cores, one["actualTps"]).slots}
+    slots = _slots(problem, threads, cores, one["actualTps"])
+    plain = [msgspec.structs.replace(m, base=None, light=[]) for m in problem.models]
+    proportional = _slots(msgspec.structs.replace(problem, models=plain), threads, cores, one["actualTps"])
     return one | {
         "predictedTps": limit.supported_tps,
         "evenTps": predict(msgspec.structs.replace(problem, shuffle="even"), threads, cores).supported_tps,
@@ -117,10 +120,15 @@ def with_predictions(problem: Problem, one: dict[str, Any]) -> dict[str, Any]:
             {
                 **load,
                 "predicted": [round(slots[load["slot"]].cpu_share, 4), round(slots[load["slot"]].memory_share, 4)],
+                "proportional": round(proportional[load["slot"]].cpu_share, 4),
             }
             for load in one["slotLoads"]
         ],
     }
+
+
+def _slots(problem: Problem, threads: Threads, cores: Mapping[str, float], at_tps: float) -> dict[str, SlotLoad]:
+    return {f"{s.supervisor}:{s.port}": s for s in predict(problem, threads, cores, at_tps).slots}
 
 
 def rows(dags: Sequence[Dag], models: Models) -> list[dict[str, Any]]:

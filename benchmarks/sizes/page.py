@@ -314,33 +314,31 @@ def _carried_out(found: dict[str, Any]) -> list[str]:
             "those at the sustained rate, everything in it together (JVM and Python processes, source and acker too). "
             "Memory of a slot is that of one JVM and of all processes in it, which keep theirs whatever comes; each "
             "component was measured with a JVM of its own, and the source's needs are declared without one. CPU "
-            "without tuples is predicted where the profile's trials at low rates tell it (`base`); else, as in the "
-            "paper, what no tuples reach is taken to use none."
+            "follows the profile's trials without tuples (of the worker, and of each thread, which looks for tuples "
+            "a thousand times a second) and with few, which take more each." + cpu_errors(found["cluster"])
         ),
-        *cpu_errors(found["cluster"]),
         table(SLOTS_HEAD, slots(found["cluster"])),
     ]
 
 
-def cpu_errors(found: Sequence[dict[str, Any]]) -> list[str]:
-    """Where CPU is predicted too low: in slots of many components, each of which gets few tuples."""
+def cpu_errors(found: Sequence[dict[str, Any]]) -> str:
+    """What the prediction misses in slots of many components and in others, and what one in proportion would."""
     errors: dict[bool, list[float]] = {False: [], True: []}
+    proportional = []
     for one in found:
         for load in one["slotLoads"]:
             if load["actual"]:
                 many = len(one["placement"][load["slot"]]) >= MANY_COMPONENTS
                 errors[many].append(load["actual"][0] - load["predicted"][0])
-    if not all(errors.values()):
-        return []
+                proportional.append((load["proportional"], load["actual"][0]))
+    fit = r_squared(proportional)
+    if not all(errors.values()) or fit is None:
+        return ""
     few, many = (100 * fmean(errors[many]) for many in (False, True))
-    return [
-        filled(
-            f"Slots of {MANY_COMPONENTS} components and more took {many:+.0f} points of CPU against the prediction in "
-            f"the mean, others {few:+.0f}. What a tuple takes is read from the profile's highest rates, at which "
-            "executors and processes find the next one waiting. That it takes more where each one wakes them is the "
-            "likely reason; it was not measured by itself."
-        )
-    ]
+    return (
+        f" Slots of {MANY_COMPONENTS} components and more took {many:+.0f} points of CPU against the prediction in the "
+        f"mean, others {few:+.0f}. In proportion to the tuples, as the paper predicts CPU, R² would be {fit:.2f}."
+    )
 
 
 def _parts(found: Sequence[dict[str, Any]]) -> str:

@@ -126,8 +126,8 @@ def carried_out(actual_tps: float = 38.0) -> dict[str, Any]:
         },
         "placement": {"n1:1": {"source": 1}, "n2:1": {"pi": 2}},
         "slotLoads": [
-            {"slot": "n1:1", "predicted": [0.2, 0.1], "actual": [0.3, 0.2]},
-            {"slot": "n2:1", "predicted": [0.9, 0.4], "actual": None},
+            {"slot": "n1:1", "predicted": [0.2, 0.1], "proportional": 0.2, "actual": [0.3, 0.2]},
+            {"slot": "n2:1", "predicted": [0.9, 0.4], "proportional": 0.9, "actual": None},
         ],
     }
 
@@ -156,14 +156,15 @@ def test_slots_that_are_saved_are_a_part_of_those_of_lsa_with_rsm(found: dict[st
 def test_cpu_of_slots_of_many_components_is_told_apart() -> None:
     few, many = {"pi": 2, "xml": 1}, {f"xml_{i}": 1 for i in range(page.MANY_COMPONENTS)}
     loads = [
-        {"slot": "a:1", "actual": [0.5, 0.1], "predicted": [0.4, 0.1]},
-        {"slot": "b:1", "actual": [0.9, 0.1], "predicted": [0.5, 0.1]},
+        {"slot": "a:1", "actual": [0.5, 0.1], "predicted": [0.4, 0.1], "proportional": 0.5},
+        {"slot": "b:1", "actual": [0.9, 0.1], "predicted": [0.5, 0.1], "proportional": 0.9},
     ]
     one = {"placement": {"a:1": few, "b:1": many}, "slotLoads": loads}
-    (text,) = page.cpu_errors([one])
+    text = page.cpu_errors([one, one])
     assert "took +40 points of CPU" in text
     assert "others +10" in text
-    assert page.cpu_errors([{**one, "slotLoads": loads[:1]}]) == []
+    assert "R² would be 1.00" in text
+    assert page.cpu_errors([{**one, "slotLoads": loads[:1]}]) == ""
 
 
 def test_page_names_the_dataflow_that_misses_the_claim(found: dict[str, Any]) -> None:
