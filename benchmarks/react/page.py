@@ -112,7 +112,7 @@ def goals(rows: list[dict[str, Any]]) -> list[str]:
 
 
 def _least(row: dict[str, Any]) -> str:
-    """What of a rollout with Storm's default timings nobody can save, where that alone is above the goal."""
+    """Part of a rollout with Storm's default timings that nobody can save, where that alone is above the goal."""
     steps = max(int(n) for s in row["steps"] for n in re.findall(r"in (\d+) steps", strategy(s["strategy"])) or ["0"])
     least_s = STEP_S * steps
     if least_s <= WITHIN_S:

@@ -322,7 +322,7 @@ def _carried_out(found: dict[str, Any]) -> list[str]:
 
 
 def cpu_errors(found: Sequence[dict[str, Any]]) -> str:
-    """What the prediction misses in slots of many components and in others, and what one in proportion would."""
+    """Errors of the prediction in slots of many components and in others, and the fit of one in proportion."""
     errors: dict[bool, list[float]] = {False: [], True: []}
     proportional = []
     for one in found:
