@@ -23,6 +23,7 @@ from stormpilot.cli import steer
 from stormpilot.cli.records import moment_ms
 from stormpilot.config import parse
 from stormpilot.control.daemon import Daemon
+from stormpilot.decide import admit
 from stormpilot.errors import UsageError
 from stormpilot.local.zookeeper import LocalZooKeeper
 from stormpilot.planner import compute
@@ -68,17 +69,32 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
     return run_one
 
 
+@pytest.fixture(scope="module")
+def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalZooKeeper]:
+    """One ZooKeeper for these tests, which leave it empty."""
+    server = LocalZooKeeper(tmp_path_factory.mktemp("zookeeper"))
+    try:
+        server.start()
+        yield server
+    finally:
+        server.close()
+
+
 @pytest.fixture
 def there(zookeeper: LocalZooKeeper, monkeypatch: pytest.MonkeyPatch) -> Iterator[ShimDouble]:
-    """A cluster of hosts a, b and c with one topology."""
+    """A cluster of hosts a, b and c with one topology; its workers are no JVMs, and come up within a second."""
     monkeypatch.setenv("STORMPILOT_ZOOKEEPER", zookeeper.hosts)
     monkeypatch.setattr(steer, "user", lambda: "olga")
     monkeypatch.setattr(steer, "OUTCOME_S", PATIENCE_S)
     monkeypatch.setattr(client, "CONNECT_S", PATIENCE_S)
+    monkeypatch.setattr(admit, "STARTING_MS", 1_000)
     shim = ShimDouble(zookeeper.hosts, cluster("a", "b", "c"), Paths())
     shim.submit(topology(SPREAD))
     yield shim
     shim.close()
+    emptied = client.connect(zookeeper.hosts)
+    emptied.delete(shim.paths.base)
+    emptied.stop()
 
 
 @pytest.fixture
