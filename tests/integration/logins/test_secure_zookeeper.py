@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -81,14 +82,17 @@ def test_a_login_that_was_refused_is_tried_again(secure: SecureZooKeeper) -> Non
 def test_why_there_is_no_tls_is_said(secure: SecureZooKeeper, tmp_path: Path) -> None:
     tls = secure.certificates.tls
     others = make_certificates(tmp_path)
-    for hosts, login, said in (
+    cases = (
         (secure.hosts, Login(), "zookeeper.ca_file"),
         (secure.plain_hosts, Login(tls=tls), "no TLS with it"),
         (secure.hosts, Login(tls=Tls(tls.ca)), "BAD_CERTIFICATE"),
         (secure.hosts, Login(tls=others.tls), "its certificate is not accepted"),
         (secure.hosts.replace("localhost", "127.0.0.1"), Login(tls=tls), "not valid for '127.0.0.1'"),
-    ):
-        assert said in refusal(hosts, login)
+    )
+    with ThreadPoolExecutor() as at_once:  # each waits for its time-out
+        refusals = [at_once.submit(refusal, hosts, login) for hosts, login, _ in cases]
+    for refused, (_, _, said) in zip(refusals, cases, strict=True):
+        assert said in refused.result()
 
 
 def test_doctor_asks_each_server_by_tls(secure: SecureZooKeeper) -> None:
