@@ -18,6 +18,7 @@ import msgspec
 
 from stormpilot.cli.config_explain import Setting, about, settings
 from stormpilot.decide import reasons
+from stormpilot.decide.remedies import REMEDIES
 from stormpilot.observe import storm_keys as keys
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -82,13 +83,17 @@ def reason_codes() -> str:
         HEADER,
         "# Reason codes\n",
         "Every decision has one code: in the log, in `stormpilot status` and `explain`, in the plan history, in\n"
-        "metrics and in the webhook. Where a number decided, the decision has the number and its threshold.\n",
+        "metrics and in the webhook. Where a number decided, the decision has the number and its threshold.\n"
+        "`stormpilot explain TOPOLOGY` names what you can do about the last decision.\n",
         "## Why a plan is published\n",
         _table(("code", "meaning"), [(code, meaning) for code, _, meaning in _codes("trigger")]),
         "## Why a topology is left as it is\n",
         "For a topology that runs, the controller checks these conditions in this order. The first one that does not\n"
         "hold gives the code. Codes without a condition concern the whole cluster.\n",
-        _table(("code", "must hold", "meaning when it does not"), _codes("cluster", "gate")),
+        _table(
+            ("code", "must hold", "meaning when it does not", "what you can do"),
+            [(*row, _sentence(REMEDIES[row[0].strip("`")])) for row in _codes("cluster", "gate")],
+        ),
         "## Why another size is proposed\n",
         "Beside the decision about the placement, for topologies that `sizing.files` names\n"
         "([growing and shrinking](../concepts/sizing.md#growing-and-shrinking)).\n",
@@ -104,7 +109,11 @@ def reason_codes() -> str:
 def _codes(*kinds: reasons.Kind) -> list[tuple[str, ...]]:
     """Code, condition and meaning of the reasons of these kinds, in the order of the table."""
     rows = [row for row in reasons.reasons_table() if row.kind in kinds]
-    return [(f"`{row.code}`", row.question, f"{row.meaning[0].upper()}{row.meaning[1:]}.") for row in rows]
+    return [(f"`{row.code}`", row.question, _sentence(row.meaning)) for row in rows]
+
+
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}."
 
 
 def _plugin_codes() -> list[tuple[str, str]]:

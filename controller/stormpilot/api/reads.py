@@ -16,6 +16,7 @@ from stormpilot.api.source import Source
 from stormpilot.api.tokens import Role
 from stormpilot.config import describe
 from stormpilot.decide.gates import GateState, gates
+from stormpilot.decide.remedies import remedy
 from stormpilot.errors import RefusedError
 from stormpilot.messages.casing import camel
 from stormpilot.messages.core import PlanMessage
@@ -76,8 +77,9 @@ class ExplainAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Why a topology is as it is: the row of `status` with the last decision, and what the newest plan would do.
 
     `before` and `after` are the metrics of that plan; `no_plan` says why there is none. `gates` tells how far the
-    decision came. `executors` is there when asked for, from the controller that leads, while all of them run, judged by
-    `traffic` (flow or measured), with the nodes that they fill beyond B(n).
+    decision came, `remedy` what an operator can do about it. `executors` is there when asked for, from the controller
+    that leads, while all of them run, judged by `traffic` (flow or measured), with the nodes that they fill beyond
+    B(n).
     """
 
     topology: dict[str, Any]
@@ -90,6 +92,7 @@ class ExplainAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     moves: list[Move] = []
     no_plan: str = ""
     gates: list[GateAnswer] = []
+    remedy: str = ""
     traffic: str | None = None
     executors: list[dict[str, Any]] = []
     nodes_over_limit: list[NodeOverLimit] = []
@@ -149,7 +152,8 @@ def explain(
     if decision is not None:
         passed = [GateAnswer(question=g.question, state=g.state) for g in gates(decision["action"], decision["reason"])]
         reason = f"{decision['action']} {decision['reason']}: {decision['text']}"
-        answer = msgspec.structs.replace(answer, reason=reason, gates=passed)
+        step = remedy(decision["action"], decision["reason"], row["name"])
+        answer = msgspec.structs.replace(answer, reason=reason, gates=passed, remedy=step)
     if executors:
         found_now = explained(source.model(), row["id"], source.config)
         if found_now is not None:

@@ -39,6 +39,7 @@ def explain(
     """
     from stormpilot.config import Config
     from stormpilot.decide.gates import gates
+    from stormpilot.decide.remedies import remedy
     from stormpilot.operate.explanation import explained
     from stormpilot.operate.plans import proposed
     from stormpilot.operate.topology_ref import topology_ref
@@ -63,6 +64,7 @@ def explain(
         "topology": i,
         "decision": view,
         "gates": [{"question": g.question, "state": g.state} for g in passed],
+        "remedy": remedy(view.action, view.reason, view.name) if view is not None else "",
         "plan": None if planned is None else planned.plan_id,
         "traffic": None if found is None else found.traffic,
         "executors": [] if found is None else found.executors,
@@ -95,10 +97,14 @@ def judgeable(found: Explained | None, unmeasured: str, measure_s: float) -> tup
 
 
 def _decision(view: TopologyView) -> None:
+    from stormpilot.decide.remedies import remedy
+
     say(f"{view.name}: mode {view.mode}" + (f", set by {view.mode_from}" if view.mode_from else ""))
     against = "" if view.threshold is None else f" against {_number(view.threshold)}"
     number = "" if view.value is None else f" ({_number(view.value)}{against})"
     say(f"{view.action}: {view.reason}: {view.text}{number}")
+    if step := remedy(view.action, view.reason, view.name):
+        say(f"what you can do: {step}")
     if view.threshold_from:
         say(f"the threshold is not as configured: {view.threshold_from}")
     if view.move_strategy:

@@ -85,7 +85,7 @@ _APPLIED = "the last plan is applied, or rejected for long"
 _EVALUATED = "the last move is judged, and no back-off"
 _MEASURED = "enough is measured"
 _PLANNED = "there is a plan"
-_ROOM = "slots, CPU and other resources are not held by topologies that stay"
+_ROOM = "topologies that stay leave it the slots, CPU and other resources that it needs"
 
 
 class Reason(enum.StrEnum):
@@ -268,13 +268,13 @@ class Reason(enum.StrEnum):
     )
     GAIN_BELOW_THRESHOLD = _gate(
         "GAIN_BELOW_THRESHOLD",
-        "by enough",
+        "the gain is large enough",
         "the gain is less than `decide.gain_threshold_ratio`",
         fruitless=True,
     )
     GAIN_BELOW_COST = _gate(
         "GAIN_BELOW_COST",
-        "by more than its restarts cost",
+        "it wins more than its restarts cost",
         "the move holds up more tuples than it saves within `decide.payback_s`",
         try_rolling=True,
         fruitless=True,
@@ -287,7 +287,7 @@ class Reason(enum.StrEnum):
     )
     GAIN_NOT_SUSTAINED = _gate(
         "GAIN_NOT_SUSTAINED",
-        "in enough cycles in a row",
+        "the gain was seen in enough cycles in a row",
         "the gain was not seen in enough cycles in a row",
         try_rolling=True,
     )

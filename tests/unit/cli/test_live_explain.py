@@ -39,6 +39,11 @@ def test_number_that_decided_is_told_with_its_threshold_where_it_has_one(
     assert f"skip: COOL_DOWN: {said}\n" in capsys.readouterr().out
 
 
+def test_the_next_step_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    _decision(TopologyView(id="f-1", name="f", mode="off", action="skip", reason="MODE_OFF"))
+    assert "what you can do: `stormpilot mode advise f` for proposals" in capsys.readouterr().out
+
+
 def test_memory_is_told_with_its_source_where_it_is_known(capsys: pytest.CaptureFixture[str]) -> None:
     memory = "310 MB measured of 4 executors"
     for known in (memory, ""):
