@@ -132,15 +132,17 @@ def test_page_of_results_names_the_command_that_writes_it(page: Path) -> None:
 
 
 def measured_words(page: Path) -> list[str]:
-    """Numbers of tuples per second or sentences per second in prose, outside of code."""
+    """Numbers of rates, of CPU and of missing throughput in prose, outside of code."""
     prose = re.sub(r"`[^`]*`", "", "\n".join(line for line in text(page) if not line.startswith("|")))
-    return re.findall(r"(?<![\w.])\d[\d,.]* (?:tuples/s|sentences/s)", prose)
+    units = r"tuples/s|sentences/s|CPU\s+seconds|seconds\s+of\s+CPU|microseconds|of\s+a\s+core|seconds\s+in\s+which"
+    number = r"(?:(?<![\w.])\d[\d,.]*|\ba few|\bsome \w+)"
+    return re.findall(rf"{number}\s+(?:{units})", prose)
 
 
 @pytest.mark.parametrize(
     "page",
-    [p for folder in ("concepts", "decisions", "planners") for p in sorted((DOCS / folder).glob("*.md"))],
+    [p for folder in ("concepts", "decisions", "guide", "planners") for p in sorted((DOCS / folder).glob("*.md"))],
     ids=lambda p: f"{p.parent.name}/{p.name}",
 )
-def test_rates_that_were_measured_stand_on_pages_of_results_alone(page: Path) -> None:
+def test_figures_that_were_measured_stand_on_pages_of_results_alone(page: Path) -> None:
     assert not measured_words(page)
