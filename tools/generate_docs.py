@@ -40,7 +40,8 @@ def configuration() -> str:
         "All settings of `controller.yaml`. A setting that you leave out has its default.\n"
         "`stormpilot config check FILE` checks a file; `stormpilot config explain [KEY]` prints this page.\n"
         "The controller reads its file again on `SIGHUP`; settings marked *restart* take effect at its next start.\n",
-        "[`controller.example.yaml`](controller.example.yaml) has all that are not advanced.\n",
+        "[`controller.example.yaml`](controller.example.yaml) has all that are not advanced. B(n), X(n) and R name\n"
+        "three of them ([glossary](glossary.md#planning)); upper-case words are [reason codes](reasons.md).\n",
     ]
     by_section: dict[str, list[Setting]] = {}
     for setting in settings():

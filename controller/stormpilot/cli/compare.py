@@ -122,7 +122,7 @@ def compare(
     that proves more, else the least traffic found, and is called so. With --traffic flow (the
     default where anything is shuffled) best and partition minimise what shuffles will send, and
     the gap is in that; nothing is proved of it.
-    A planner that finds no plan, or fails, is a row that says why. Exit code 0 also then.
+    A planner that finds no plan, or fails, is a row that says why. The exit code is 0 then too.
     """
     from stormpilot.planner import PLANNERS, planner_named
 

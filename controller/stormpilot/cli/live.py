@@ -38,7 +38,7 @@ ZooKeeperOption = Annotated[
     ),
 ]
 RootOption = Annotated[
-    str | None, typer.Option(metavar="PATH", help=f"Our root in ZooKeeper. [default: {DEFAULT_ROOT}]")
+    str | None, typer.Option(metavar="PATH", help=f"Root of stormpilot's znodes. [default: {DEFAULT_ROOT}]")
 ]
 ConfigOption = Annotated[
     Path | None,

@@ -34,8 +34,8 @@ def validate(
 ) -> None:
     """Check a model file: every problem, field by field.
 
-    Errors keep a model from being planned and end with exit code 2; warnings are planned and
-    probably not meant.
+    Errors keep a model from being planned, and end with exit code 2. A model with warnings is
+    planned; they are probably mistakes.
     """
     from stormpilot.model.validate import shortened
     from stormpilot.model.validate import validate as checked

@@ -36,7 +36,7 @@ class BlackoutWindow(Section, frozen=True, kw_only=True, rename={"from_": "from"
 
 
 class DecideSection(Section, frozen=True, kw_only=True):
-    """Changes that are allowed, and the gain that they need [A13 3.3]."""
+    """Changes that are allowed, and the gain that they need."""
 
     mode: Annotated[
         Mode,
@@ -73,7 +73,7 @@ class DecideSection(Section, frozen=True, kw_only=True):
     ] = True
     evict_after_s: Annotated[
         SecondsOrZero,
-        Meta(extra=ADVANCED, description="so long a topology waits before others leave for it"),
+        Meta(extra=ADVANCED, description="how long a topology waits before others leave for it"),
     ] = 60.0
     request_max_age_s: Annotated[
         Seconds, Meta(extra=ADVANCED, description="a request that no leading controller acted on expires after so long")
@@ -195,9 +195,9 @@ class VerifySection(Section, frozen=True, kw_only=True):
         Seconds,
         Meta(extra=ADVANCED, description="wait after a move without gain; it doubles each time"),
     ] = 600.0
-    max_back_off_s: Annotated[float, Meta(gt=0, le=604_800, extra=ADVANCED, description="the longest such wait")] = (
-        21_600.0
-    )
+    max_back_off_s: Annotated[
+        float, Meta(gt=0, le=604_800, extra=ADVANCED, description="the longest wait after moves without gain")
+    ] = 21_600.0
     timeout_s: Annotated[
         Seconds,
         Meta(
@@ -211,7 +211,7 @@ Limit = Annotated[int, Meta(ge=0, le=10_000_000)]
 
 
 class BudgetSection(Section, frozen=True, kw_only=True):
-    """The move budget within an hour: GAIN, OVERLOAD, NEW_SUPERVISOR, REBALANCED and OTD keep to it, all count."""
+    """Limits of moves within an hour. All moves count; GAIN, OVERLOAD, NEW_SUPERVISOR, REBALANCED, OTD keep to them."""
 
     topology_executors_per_hour: Annotated[
         Limit | None, Meta(description="executors of one topology that may move; none: any number")
@@ -232,9 +232,14 @@ class NewSupervisorsSection(Section, frozen=True, kw_only=True):
 
     enabled: Annotated[bool, Meta(description="move executors to supervisors that are new or came back")] = True
     stable_cycles: Annotated[
-        int, Meta(ge=1, le=1000, extra=ADVANCED, description="cycles that they must have stayed")
+        int,
+        Meta(
+            ge=1, le=1000, extra=ADVANCED, description="cycles that a new supervisor must have stayed before it is used"
+        ),
     ] = 3
-    for_s: Annotated[Seconds, Meta(extra=ADVANCED, description="how long after that they count as new")] = 1800.0
+    for_s: Annotated[Seconds, Meta(extra=ADVANCED, description="how long after that time supervisors count as new")] = (
+        1800.0
+    )
     gain_threshold_ratio: Annotated[
         Ratio,
         Meta(extra=ADVANCED, description="replaces decide.gain_threshold_ratio for a plan that uses new supervisors"),
@@ -262,7 +267,7 @@ class NewSupervisorsSection(Section, frozen=True, kw_only=True):
 
 
 class OtdSection(Section, frozen=True, kw_only=True):
-    """`otd` as a loop of its own [N24 4]: at most one executor moves at a time."""
+    """The planner `otd` as a loop of its own: at most one executor moves at a time."""
 
     enabled: Annotated[
         bool,
@@ -282,7 +287,9 @@ class OtdSection(Section, frozen=True, kw_only=True):
     ] = 60.0
     switch_cool_down_s: Annotated[
         SecondsOrZero,
-        Meta(extra=ADVANCED, description="the same after traffic was shifted to a standby executor: nothing restarted"),
+        Meta(
+            extra=ADVANCED, description="cool-down after traffic was shifted to a standby executor: nothing restarted"
+        ),
     ] = 10.0
     cpu_high: Annotated[
         Ratio, Meta(extra=ADVANCED, description="a worker is high when its node is above this part of B(n)")

@@ -46,9 +46,9 @@ class RolloutSection(Section, frozen=True, kw_only=True):
         SecondsOrZero,
         Meta(
             extra=ADVANCED,
-            description="from when moved tasks report and all workers know where they run, until they get tuples: "
-            "storm.messaging.netty.max_wait_ms of the cluster, after which workers try again to connect, and as much "
-            "again; Storm drops what has no connection",
+            description="wait before moved tasks get tuples, once they report and all workers know where they run: "
+            "twice storm.messaging.netty.max_wait_ms of the cluster, after which workers try again to connect; Storm "
+            "drops what has no connection",
         ),
     ] = 2.0
     start_timeout_s: Annotated[

@@ -111,9 +111,9 @@ class LoadSection(Section, frozen=True, kw_only=True):
     cpu: Annotated[
         CpuPolicy,
         Meta(
-            description="CPU that counts for an executor. measured: what it uses, within B(n); declared: what its "
-            "owner declared; larger: both, what it uses within B(n), and what is declared within what the supervisor "
-            "declares; auto: larger with the ResourceAwareScheduler as the fallback, else measured"
+            description="CPU that counts for an executor. measured: what it uses, within decide.cpu_limit_ratio of a "
+            "node; declared: what its owner declared, within what the supervisor declares; larger: both; auto: larger "
+            "with the ResourceAwareScheduler as the fallback, else measured"
         ),
     ] = "auto"
 
@@ -218,7 +218,7 @@ class TrafficLogSection(Section, frozen=True, kw_only=True):
             "none: nothing is kept"
         ),
     ] = None
-    retention_days: Annotated[float, Meta(gt=0, le=3650, description="how long they are kept")] = 30.0
+    retention_days: Annotated[float, Meta(gt=0, le=3650, description="how long windows and decisions are kept")] = 30.0
     max_mb: Annotated[float, Meta(ge=1, le=10_000_000, description="how much is kept; the oldest is removed first")] = (
         2048.0
     )
@@ -296,7 +296,7 @@ class NotifySection(Section, frozen=True, kw_only=True):
         default_factory=list
     )
     timeout_s: Annotated[
-        float, Meta(ge=0.1, le=60, extra=ADVANCED, description="for the connection, and for the answer")
+        float, Meta(ge=0.1, le=60, extra=ADVANCED, description="timeout of the connection, and of the answer")
     ] = 5.0
     retries: Annotated[
         int, Meta(ge=0, le=20, extra=ADVANCED, description="how often an event is sent again when that failed")
