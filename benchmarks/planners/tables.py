@@ -233,9 +233,10 @@ SECTIONS: tuple[tuple[str, str, Callable[[Table], str]], ...] = (
     ),
     (
         "The same clusters by flows",
-        "Tuples/s between nodes as shuffles will really send them (algorithms.md, section 10), which `plan compute` "
-        "minimises by default. Planners of papers plan on measured pairs, as published. A plan that by its flows "
-        "overloads a node (`cpu`) or wants more of an executor than its core (`core`) is left out of the quartiles.",
+        "Tuples/s between nodes as shuffles will really send them ([flow model](../concepts/flow-model.md)), which "
+        "`plan compute` minimises by default. Planners of papers plan on measured pairs, as published. A plan that "
+        "by its flows overloads a node (`cpu`) or wants more of an executor than its core (`core`) is left out of the "
+        "quartiles.",
         lambda t: compared(t, "flows", "best 10 s"),
     ),
     (

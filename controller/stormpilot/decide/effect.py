@@ -25,7 +25,7 @@ from stormpilot.messages.moves import Metric, MoveState, Spent
 
 MAD_TO_SIGMA = 1.4826
 NOISE_SIGMAS = 3.0
-"""A difference within so many (robust) standard deviations is noise (algorithms.md, section 9)."""
+"""A difference within so many (robust) standard deviations is noise (docs/concepts/control-loop.md)."""
 LEAST_SAMPLES = 5
 """With fewer samples the noise is not known."""
 HOUR_MS = 3_600_000

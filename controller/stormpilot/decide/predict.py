@@ -1,8 +1,8 @@
-"""Prediction of a topology's traffic and CPU under a plan, the same for every decision (algorithms.md, section 10).
+"""Prediction of a topology's traffic and CPU under a plan, the same for every decision.
 
 Shuffles follow the placement, so the measured pairs and the measured CPU of an executor change with the plan. The flow
 model computes both placements, and the difference is added to the measured numbers. An error that the model makes for
-both placements changes nothing.
+both placements changes nothing (docs/decisions/0011-decide-by-flows.md).
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
-"""The traffic history: meaning of its columns, mining with Spark, replay, and synthetic logs with ground truth.
+"""The recorded past: thresholds mined from the traffic log, planners replayed on it, and the report of both.
 
-- `schema.py`: every table and column of the traffic log, the one place; also `observe/` writes by it.
-- `generate/`: seeded synthetic logs with ground truth, for tests and benchmarks.
-- `mine/`, `replay*`, `report*`: the Spark jobs and what people read of them.
+- `mine/`: thresholds, costs and profiles, with DuckDB or Spark; `replay/`: other planners and settings; `report/`: one
+  page of both.
+- `engines.py`: which of DuckDB and Spark mines a log, and why; `frames.py`: the dataframes that findings use on either;
+  `duck.py` and `spark.py`: their sessions.
 
-The rest of the controller imports only `schema.py` of these: it never needs Spark.
+`trafficlog/` has the tables and writes them, `generate/logs/` makes synthetic ones. A running controller imports
+nothing of this folder, so that it never needs Spark.
 """

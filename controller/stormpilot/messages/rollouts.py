@@ -1,4 +1,4 @@
-"""A plan that is carried out by rolling moves: `rollouts/<topology-id>` (algorithms.md, section 5).
+"""A plan that is carried out by rolling moves: `rollouts/<topology-id>`.
 
 The leading controller writes it in the transactions that change the routing table and publish the plan of a step, so
 that whoever leads next knows which tasks were routed around, and what for.

@@ -1,4 +1,4 @@
-"""Routing tables: which tasks of a component get tuples, and what a change of that is (algorithms.md, section 5).
+"""Routing tables: which tasks of a component get tuples, and what a change of that is.
 
 The table is all the state that a move of traffic has: a move that is cut off anywhere leaves a table that workers can
 follow, with the tasks that were left named in `draining` until somebody has seen that their queues are empty.

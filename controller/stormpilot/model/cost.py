@@ -36,7 +36,7 @@ METRICS: dict[str, str] = {
 
 @dataclass(frozen=True)
 class Distances:
-    """Weights of a tuple by how far it goes; the defaults are those of algorithms.md, section 0."""
+    """Weights of a tuple by how far it goes; the defaults are those of docs/planners/best.md."""
 
     same_worker: float = 0.0
     same_node: float = 1.0

@@ -2,7 +2,7 @@
 
 What is measured now counts; the profile only says by how much each edge grows, to the most that it reaches until then.
 Nothing falls: a plan is in force at once, so what is there now has to fit too. CPU follows the tuples by the law that
-was mined of the component (intercept + MHz per tuple/s, algorithms.md section 9), without one in proportion. A topology
+was mined of the component (intercept + MHz per tuple/s, docs/concepts/mining.md), without one in proportion. A topology
 whose profile is missing, untested or too inexact stays as measured.
 """
 

@@ -112,7 +112,7 @@ PLANNERS: dict[str, Planner] = {
         Planner(
             "partition",
             "graph partitioning (Mt-KaHyPar), then local search on the true objective",
-            "algorithms.md 10 (ours)",
+            "stormpilot's own",
             partition.Params,
             partition.place,
             minimises_flow=True,
@@ -134,7 +134,7 @@ PLANNERS: dict[str, Planner] = {
         Planner(
             "best",
             "cheapest plan of a portfolio, improved by annealing; never worse than the present placement",
-            "algorithms.md 10 (ours)",
+            "stormpilot's own",
             best.Params,
             best.place,
             minimises_flow=True,
@@ -143,7 +143,7 @@ PLANNERS: dict[str, Planner] = {
         Planner(
             "exact",
             "proved optimum of small models (CP-SAT), or its bound",
-            "algorithms.md 10 (ours)",
+            "stormpilot's own",
             exact.Params,
             exact.place,
         ),

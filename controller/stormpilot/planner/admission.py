@@ -1,6 +1,6 @@
 """Which topologies come first, and which are left out where not all of them fit.
 
-The order is that of Storm's resource-aware scheduler [RAS; algorithms.md, section 6]: users that are furthest below
+The order is that of Storm's resource-aware scheduler (docs/planners/README.md): users that are furthest below
 what is guaranteed to them first, each user's topologies by priority. Where Storm evicts running topologies of lower
 rank, we never do: what runs stays, and of the new ones those that still fit are taken in that order.
 """

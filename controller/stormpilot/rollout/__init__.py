@@ -1,4 +1,4 @@
-"""Rollouts: carrying out a plan by rolling moves, without downtime [algorithms.md 5]. Pure: no I/O, no clock.
+"""Rollouts: carrying out a plan by rolling moves, without downtime. Pure: no I/O, no clock.
 
 - `feasibility.py`: the move strategy of a plan: rolling moves or restarts, and the cost of either.
 - `peer_capacity.py`: which executors can be routed around, and which peers take their tuples meanwhile.
@@ -8,5 +8,5 @@
 - `step_plan.py`: the plan that a step publishes.
 - `idle.py`: which tasks work, which do nothing.
 
-`control/rollout_runner.py` reads, writes, and has the time.
+`control/rollout_runner.py` reads, writes, and has the time. Why so: docs/decisions/0012-rolling-moves.md.
 """

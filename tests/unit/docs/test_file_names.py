@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[3]
 CODE = ("controller", "benchmarks", "tools", "topologies")
 OF_USERS = {"tasks.py", "fabfile.py"}
 """Files of a streamparse project, which is not ours."""
-NAME = re.compile(r"(?<![\w/.{}*-])([a-z_]\w*(?:/\w+)*\.py|[A-Z]\w*\.java)\b")
+NAME = re.compile(r"(?<![\w/.{}*-])([a-z_]\w*(?:/\w+)*\.py|[A-Z]\w*\.java|[a-z][\w-]*(?:/[\w-]+)*\.md)\b")
 
 
 def sources() -> Iterator[Path]:
@@ -28,9 +28,9 @@ def pages() -> Iterator[Path]:
 
 THERE = [
     f"/{p.relative_to(ROOT)}"
-    for folder in (*CODE, "tests", "storm-plugin", "deploy")
+    for folder in (*CODE, "tests", "storm-plugin", "deploy", "docs")
     for p in (ROOT / folder).rglob("*.*")
-    if p.suffix in (".py", ".java")
+    if p.suffix in (".py", ".java", ".md")
 ]
 
 
@@ -52,3 +52,4 @@ def test_every_file_that_is_named_exists(kind: type) -> None:
 
 def test_a_name_that_is_gone_is_found() -> None:
     assert missing("in `model/part.py`, model/subset.py and Reason.java") == ["model/part.py"]
+    assert missing("see methods.md 3 and docs/concepts/overview.md") == ["methods.md"]

@@ -1,4 +1,4 @@
-"""Who comes first across users, and who is left out where not all topologies fit [RAS; algorithms.md, section 6]."""
+"""Who comes first across users, and who is left out where not all topologies fit [RAS]."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The four points on which the site-aware demo of G15 breaks, inside the planners of the papers [algorithms.md 7]."""
+"""The four points on which the site-aware demo of G15 breaks, inside the planners of the papers."""
 
 from __future__ import annotations
 

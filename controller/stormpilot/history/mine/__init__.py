@@ -1,4 +1,4 @@
-"""Mining of the traffic log: from a month of windows to a few numbers, each with its evidence [algorithms.md 9].
+"""Mining of the traffic log: from a month of windows to a few numbers, each with its evidence.
 
 - `log.py`: the log as findings see it; `reading.py` on Spark, `reading_duckdb.py` on DuckDB; `condense.py`: the one
   pass over each big table, to windows and hours.
@@ -11,5 +11,5 @@
 - `job.py`: all of it in order; `spark-submit` runs `stormpilot/__main__.py` with `trafficlog mine ...`.
 
 Topologies are told apart by name: a topology that is submitted again goes on with its history. Frames hold no Python
-function: everything runs inside the engine (`history/frames.py`).
+function: everything runs inside the engine (`history/frames.py`). Formulas: docs/concepts/mining.md.
 """

@@ -15,10 +15,10 @@ def noise(windows: DataFrame, *, by_day: bool = False) -> DataFrame:
 
     Also hours_of_week and evidence; `day` as in `columns.with_days`.
 
-    Per hour of week 1.4826 x MAD / level; of these the median, weighted by windows. Departs from algorithms.md 9 in two
-    ways, so that neither a day's rise nor a burst is noise: the level is the straight line through the medians of both
-    halves of an hour under one placement, not the median of all weeks; and what is more than `FAR` standard deviations
-    away is left out before the MAD is taken again. What the line takes off it is put back: n / (n - 2), by simulation.
+    Per hour of week 1.4826 x MAD / level; of these the median, weighted by windows. Neither a day's rise nor a burst is
+    noise: the level is the straight line through the medians of both halves of an hour under one placement, not the
+    median of all weeks; and what is more than `FAR` standard deviations away is left out before the MAD is taken again.
+    What the line takes off it is put back: n / (n - 2), by simulation.
     """
     one_hour = Window.partitionBy("topology_name", "topology_id", "assigned_since", "hour")
     one_hour_of_week = Window.partitionBy("topology_name", "hour_of_week")

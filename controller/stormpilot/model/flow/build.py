@@ -2,7 +2,7 @@
 
     flows, shuffled_tps = flows_of(compiled)
 
-Rates are tuples/s, CPU is MHz. Source: algorithms.md, section 10; why so: docs/decisions/0007-flow.md.
+Rates are tuples/s, CPU is MHz. Why so: docs/decisions/0007-flow.md.
 """
 
 from __future__ import annotations

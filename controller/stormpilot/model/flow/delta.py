@@ -7,8 +7,8 @@
 
 A component is reached when its executors, or those that send to it, moved, or when what is sent to it changed by more
 than rounding does. Streams split by key are followed edge by edge at the executors that moved, every other stream as
-`flow_kernel.follow` does. Topologies in which streams go in circles are worked out as a whole. Results are those of
-`follow`, up to rounding. Source: algorithms.md, section 10 "Traffic follows the placement".
+`kernel.follow` does. Topologies in which streams go in circles are worked out as a whole. Results are those of
+`follow`, up to rounding (docs/decisions/0007-flow.md).
 """
 
 from __future__ import annotations

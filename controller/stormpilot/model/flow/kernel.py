@@ -1,7 +1,6 @@
 """The loops of the flow model, compiled: what every executor receives under a placement, and how far it comes.
 
-Source: algorithms.md, section 10 "Traffic follows the placement"; the arrays are in `arrays.py`, shuffles in
-`scope.py`.
+The arrays are in `arrays.py`, shuffles in `scope.py` (docs/decisions/0007-flow.md).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Traffic and CPU of a placement: shuffles send to the nearest tasks (algorithms.md, section 10).
+"""Traffic and CPU of a placement: shuffles send to the nearest tasks.
 
     flow = flow_model(model)
     flow.predict(placement).inter_node_tps        # placement: E slots, as in `Compiled`

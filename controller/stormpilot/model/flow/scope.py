@@ -1,6 +1,6 @@
 """Shuffles in the flow model: what the sources of a place want goes to the nearest targets, and on where they are full.
 
-Source: algorithms.md, section 10 "Traffic follows the placement"; the rule is that of Storm's LoadAwareShuffleGrouping.
+The rule is that of Storm's LoadAwareShuffleGrouping (docs/decisions/0007-flow.md).
 """
 
 from __future__ import annotations

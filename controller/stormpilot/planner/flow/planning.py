@@ -3,7 +3,7 @@
 Measured pairs say what Storm's shuffles made of the present placement; under another placement they are others. So the
 planner's own plan is one start among several, all are judged by the flow model (`model/flow/model.py`), and a search
 on that judgement (`flow/annealing.py`) goes on from them. The result is never worse, by that judgement, than the plan
-on measured pairs or the present placement. See algorithms.md, section 10, and docs/decisions/0007-flow.md.
+on measured pairs or the present placement. See docs/decisions/0007-flow.md.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ class Params:
 
 
 def executor_cap(executors: int, workers: int, alpha: float) -> int:
-    """M(alpha): the most executors in one worker [A13 3, with the rounding of algorithms.md section 2]."""
+    """M(alpha): the most executors in one worker [A13 3, with the rounding of docs/planners/offline.md]."""
     least = -(-executors // workers)
     return least + math.ceil(alpha * (executors - workers + 1 - least) - 1e-9)
 

@@ -29,7 +29,7 @@ def checked(objective: str) -> None:
 
 
 def objective_of(c: Compiled, name: ObjectiveName, restart: float = 0.0, *, first_only: bool = False) -> Objective:
-    """Objective of the search (algorithms.md, section 0); `first_only` leaves out what comes second.
+    """Objective of the search (docs/planners/best.md); `first_only` leaves out what comes second.
 
     - `inter_node`: tuples/s between nodes; second, tuples/s between workers.
     - `network_cost`: tuples/s weighted by distance (same worker 0, same node 1, same rack 2, other rack 3); second,

@@ -1,6 +1,6 @@
 """Drives the local search of `annealing_kernel.py`: temperature, the price of a violation, and how long.
 
-Source: simulated annealing with a soft capacity whose price adapts (algorithms.md, section 10). The clock is the
+Simulated annealing with a soft capacity whose price adapts (docs/planners/best.md). The clock is the
 caller's (`left_s`); a run that it cuts short still ends in a local minimum and says that it was cut.
 """
 

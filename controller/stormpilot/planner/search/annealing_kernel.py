@@ -12,7 +12,7 @@ and charge.
 
 Moves: shift an executor, exchange executors of two nodes, where rules say who may share a worker also between workers
 of one node (`moves.py`); shift or exchange connected pieces, move or exchange whole workers, merge two workers,
-exchange all that two nodes hold (`pieces.py`; algorithms.md, section 10). The state is in `state.py`, what executors
+exchange all that two nodes hold (`pieces.py`). The state is in `state.py`, what executors
 exchange with workers in `connections.py`, the choice of a move in `proposals.py`.
 """
 
