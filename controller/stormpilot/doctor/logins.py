@@ -26,7 +26,7 @@ def logins(e: Evidence) -> Iterator[Finding]:
             "login",
             Level.warn,
             f"components in Python cannot report: they cannot read {trusted or 'the trust store'}, a Java key store",
-            f"in every storm.yaml: {OWN_SSL_KEY}.ca (and .cert, .key) with PEM files of the worker hosts",
+            f"set {OWN_SSL_KEY}.ca (and .cert, .key) to PEM files of the worker hosts in every storm.yaml",
         )
     if e.error or (not e.tls and not e.ids):
         return

@@ -29,8 +29,8 @@ def plugin(e: Evidence) -> Iterator[Finding]:
     if cluster is None:
         text = "the scheduler plug-in has written nothing that can be read: it is not loaded, or cannot write"
         fix = (
-            "on the Nimbus hosts: our jar into extlib-daemon/, `storm.scheduler: io.stormpilot.PilotScheduler` into "
-            "storm.yaml, then restart Nimbus; its log then names PilotScheduler"
+            "on the Nimbus hosts copy the plug-in's jar into extlib-daemon/, put `storm.scheduler: "
+            "io.stormpilot.PilotScheduler` into storm.yaml, and restart Nimbus; its log then names PilotScheduler"
         )
         yield Finding("plug-in", Level.fail, text, fix)
         return
@@ -44,7 +44,7 @@ def plugin(e: Evidence) -> Iterator[Finding]:
             "plug-in",
             Level.fail,
             f"what it wrote is not what Storm has: {'; '.join(lag)}. Just changed, or it is not loaded any more",
-            "run this again in a minute; if it stays: storm.scheduler in the storm.yaml of the leading Nimbus, its log",
+            "run this again in a minute; if it stays, look at storm.scheduler and the log of the leading Nimbus",
         )
     elif e.nimbus and not e.nimbus.error and e.nimbus.conf.get("storm.scheduler") != SCHEDULER:
         text = f"{shim.version} was in Nimbus {shim.nimbus}, which does not use it any more"
@@ -68,7 +68,7 @@ def plugin(e: Evidence) -> Iterator[Finding]:
     black = sorted(s.host for s in cluster.supervisors if s.blacklisted)
     if black:
         text = f"Storm has blacklisted {', '.join(black)}: nothing new is placed there"
-        yield Finding("supervisors", Level.warn, text, "Nimbus's log says why; their own logs what is wrong with them")
+        yield Finding("supervisors", Level.warn, text, "Nimbus's log says why, their own logs say what is wrong")
 
 
 def placement(e: Evidence) -> Iterator[Finding]:
@@ -85,7 +85,12 @@ def placement(e: Evidence) -> Iterator[Finding]:
         late_s = (e.now_ms - plan.written_at_ms) / 1000
         if (status is None or status.plan_id != plan.message.plan_id) and late_s > PLAN_S:
             text = f"{t.name}: plan {plan.message.plan_id} was published {age(late_s)} ago and has no answer{said}"
-            yield Finding("placement", Level.fail, text, "the plug-in is not loaded, or older than the plan: see above")
+            yield Finding(
+                "placement",
+                Level.fail,
+                text,
+                "the plug-in is not loaded, or older than the plan: see `plug-in`",
+            )
         elif status is not None and status.state == "rejected" and status.code in LASTING:
             yield Finding("placement", Level.fail, f"{t.name}{said}", LASTING[status.code])
         elif status is not None and status.state in ("rejected", "degraded"):

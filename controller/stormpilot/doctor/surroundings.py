@@ -29,7 +29,7 @@ OPEN = (
     "load of other topologies"
 )
 CLOSE = (
-    "where owners do not trust each other: storm.zookeeper.auth.scheme and .payload in every storm.yaml, "
+    "where owners do not trust each other, set storm.zookeeper.auth.scheme and .payload in every storm.yaml, "
     "zookeeper.auth_file here (or SASL, and zookeeper.jaas_file); and sign plans: stormpilot.plan.key.file on Nimbus, "
     "publish.plan_key_file here"
 )
@@ -150,7 +150,7 @@ def nimbus(e: Evidence) -> Iterator[Finding]:
             Level.fail,
             "no Nimbus runs: running workers are unaffected, and nothing is placed",
             "start it; where it ends at once its log says why (ClassNotFoundException "
-            f"{SCHEDULER}: our jar is not in extlib-daemon/ of that host)",
+            f"{SCHEDULER}: the plug-in's jar is not in extlib-daemon/ of that host)",
         )
         return
     if said is None:
@@ -198,7 +198,7 @@ def owner(e: Evidence) -> Iterator[Finding]:
             Level.fail,
             f"{e.root} is of the Storm cluster with storm.zookeeper.root {theirs} (Nimbus {e.owner.nimbus}); that of "
             f"Nimbus at {e.nimbus.address} is {ours}: its plug-in writes nothing and applies no plans",
-            f"another {ROOT} in storm.yaml of one of the two; where that cluster is gone: in zkCli.sh, delete {path}",
+            f"set another {ROOT} in one of the two storm.yaml; where that cluster is gone: in zkCli.sh, delete {path}",
         )
     else:
         yield Finding("owner", Level.ok, f"{e.root} is of this Storm cluster")
@@ -219,7 +219,7 @@ def _beside(said: NimbusSaid, other: NimbusSaid) -> Iterator[Finding]:
                 "nimbus",
                 Level.fail,
                 f"{key} is {theirs} on {other.address}{' (it leads)' if other.leads else ''}, {ours} on {said.address}",
-                "the same in storm.yaml of every Nimbus host, and our jar in extlib-daemon/; then restart that Nimbus",
+                "set the same on every Nimbus host, put the jar into its extlib-daemon/, and restart that Nimbus",
             )
 
 
@@ -274,7 +274,7 @@ def storm_settings(e: Evidence) -> Iterator[Finding]:
             "settings",
             Level.warn,
             f"{text}: plans do not honour that, so Storm's own scheduler places it (UNSUPPORTED_SETTING)",
-            "docs/reference/storm-keys.md; where it does not matter: decide.ignored_storm_keys in controller.yaml",
+            "see docs/reference/storm-keys.md; where it does not matter, list it in decide.ignored_storm_keys",
         )
     if not held:
         yield Finding("settings", Level.ok, "no setting of Storm's schedulers that plans do not honour")
@@ -323,7 +323,7 @@ def retries(e: Evidence) -> Iterator[Finding]:
             Level.warn,
             f"storm.zookeeper.retry.times is {times}: Storm's supervisors and workers end when ZooKeeper is away for "
             "about 25 s",
-            "in every storm.yaml: storm.zookeeper.retry.times: 60, .retry.interval: 1000, "
+            "set in every storm.yaml storm.zookeeper.retry.times: 60, .retry.interval: 1000, "
             ".retry.intervalceiling.millis: 3000; then restart the daemons one by one",
         )
     else:
@@ -342,7 +342,7 @@ def refresh(e: Evidence) -> Iterator[Finding]:
             "refresh",
             Level.warn,
             f"{text}: tasks get tuples again before all workers know where they run",
-            f"in controller.yaml: rollout: {{task_refresh_s: {polls_s:g}}}",
+            f"set rollout.task_refresh_s: {polls_s:g} in controller.yaml",
         )
     else:
         yield Finding("refresh", Level.ok, text)

@@ -219,5 +219,5 @@ def _topology_name(operator: Operator, topology: str) -> str:
 
 def _name(host: str) -> str:
     if not host or host in (".", ".."):
-        raise UsageError(f"{host!r} is not the name of a host")
+        raise UsageError(f"host is {host!r}, expected the name of a host")
     return host

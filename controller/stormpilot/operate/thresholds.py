@@ -157,7 +157,7 @@ def _checked(name: str, of: str | None) -> list[str]:
     if name not in CONTROLS:
         raise UsageError(f"{name!r} is no threshold, expected one of {', '.join(CONTROLS)}")
     if of is not None and name not in (CPU_LIMIT_RATIO, OVERLOAD_S):
-        raise UsageError(f"{name} is of a topology, not of a supervisor")
+        raise UsageError(f"{name} is of a topology, not of a supervisor: leave --of out")
     if of is None and name == CPU_LIMIT_RATIO:
         raise UsageError(f"{name} is of a supervisor: name it with --of (for all, it is set in controller.yaml)")
     return [] if of is None else [of]
