@@ -1,4 +1,7 @@
-"""stormpilot: measured, traffic-aware placement for Apache Storm."""
+"""stormpilot: measured, traffic-aware placement for Apache Storm.
+
+The packages are layers: "Repository layout" in `README.md` has the picture, each package says what lives in it.
+"""
 
 import time
 

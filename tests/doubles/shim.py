@@ -1,6 +1,6 @@
 """The scheduler plug-in and a running topology, played against a real ZooKeeper.
 
-The double does what the real one promises in design section 4, as far as the controller can see it: it writes
+The double does what the real one promises in `storm-plugin/README.md`, as far as the controller can see it: it writes
 snapshots, checks plans (checksum, epoch, slots), applies a whole round at once, and reports. Ten times a second every
 placed task of `snapshots.py` writes a load report.
 """

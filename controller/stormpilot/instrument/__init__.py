@@ -1,4 +1,4 @@
-"""Runs inside topologies: counts what each Python task receives, sends and costs, and reports it through ZooKeeper.
+"""Instrumentation, inside topologies: what each Python task receives, sends and costs is counted and reported.
 
 The way of a count: a mixin (`reporting`) counts in the component's own process (`counters`, `latency`); every few
 seconds the task emits one unanchored tuple on the stream `stormpilot_load` to the collector bolt (`collector`), which

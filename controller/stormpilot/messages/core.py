@@ -1,4 +1,4 @@
-"""Messages of plans and snapshots (design, section 3): one definition per message, camelCase, read by Python and Java.
+"""Messages of plans and snapshots: one definition per message, camelCase, read by Python and Java.
 
 A message is JSON, gzip above 64 KiB (a load report above 1 KiB), with `schema` (int). A reader ignores unknown fields
 and refuses a newer major schema aloud. `tests/contract/*.json` holds an example of each that pytest and JUnit both

@@ -1,4 +1,4 @@
-"""Load reports of topologies, through ZooKeeper: `load/<topology-id>/<reporter>` (design, section 3)."""
+"""Load reports of topologies, through ZooKeeper: `load/<topology-id>/<reporter>`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The planning model and the plan: what every planner reads and returns (`model.json`, `plan.json`; design, section 8).
+"""The planning model and the plan: what every planner reads and returns (`model.json`, `plan.json`).
 
 Units: `rate` tuples/s, `cpu_mhz` MHz = (CPU seconds per second) x (MHz of one core of the node measured on),
 `memory_mb` MB, `cores` whole or fractional cores, `mhz` MHz of one core. An executor is named by its first task

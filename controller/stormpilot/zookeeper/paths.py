@@ -1,4 +1,4 @@
-"""The names of our znodes, in one place (design, section 3). `root` is configurable, default `/stormpilot`."""
+"""Names of our znodes, in one place. `root` is configurable, default `/stormpilot` (docs/reference/zookeeper.md)."""
 
 from __future__ import annotations
 
