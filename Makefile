@@ -51,8 +51,8 @@ demo: build ## a real cluster, a real job, before and after (about 4 minutes; KE
 	@PYTHONPATH=topologies/src $(BIN)/python -m benchmarks.demo $(if $(KEEP),--keep)
 
 test: setup ## everything: checks, unit, contract, functional, Java, integration, containers
-	@$(MAKE) --no-print-directory -j2 build
-	@$(MAKE) --no-print-directory check test-unit test-functional test-java test-integration test-containers
+	@$(MAKE) --no-print-directory -j2 -Oline build check test-java test-spark # each takes one core
+	@$(MAKE) --no-print-directory test-unit test-functional test-clusters test-containers
 
 test-unit: setup build/.planners ## unit and contract tests: two minutes of two cores
 	$(BIN)/pytest -q --durations=12 -n 2 -m $(NO_CLUSTER) tests/unit tests/contract tests/soak
@@ -68,7 +68,7 @@ fuzz: build ## hostile input for every decoder and the controller (COUNT=10000 i
 soak: build ## faults from a seed on a real cluster, and a checker of the history (ARGS="--minutes 90 --seed 1"); history and logs in build/soak
 	PYTHONPATH=.:tests:tests/support $(BIN)/python -m soak.run $(ARGS)
 
-test-java: setup ## the plug-in's own tests
+test-java: setup $(JAR) ## the plug-in's own tests
 	$(MVN) test
 	$(MVN_SCHEDULERS) test
 
