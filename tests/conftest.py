@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import subprocess
@@ -33,6 +34,18 @@ def pytest_configure(config: pytest.Config) -> None:
     from numba.core.caching import Cache
 
     Cache.save_overload = lambda self, sig, data: None
+    gc.disable()  # until all tests are collected: they and what they import stay
+
+
+def pytest_collection_finish() -> None:
+    """No collection of garbage looks through the tests and modules again."""
+    gc.freeze()
+    gc.enable()
+
+
+def pytest_unconfigure() -> None:
+    """What lives to the end is let go then: libraries tell of what they think was lost."""
+    gc.unfreeze()
 
 
 @pytest.hookimpl(wrapper=True)
