@@ -26,6 +26,8 @@ SLEEP = "import time; time.sleep(600)"
 # A supervisor that starts a worker in a session of its own, as Storm's do. Without it, it fails.
 WITH_WORKER = f"""import subprocess, sys
 sys.exit(subprocess.run([sys.executable, '-c', {SLEEP!r}], start_new_session=True).returncode != 0)"""
+# It waits less than the 5 s between two starts of a daemon.
+KEEPER = "from stormpilot.local import keeper; keeper.RESTART_S = 0.2; keeper.main()"
 
 
 class Kept:
@@ -42,7 +44,7 @@ class Kept:
         self.lifeline, theirs = socket.socketpair()
         with theirs, (self.layout.logs / "keeper.log").open("wb") as log:
             self.keeper = subprocess.Popen(
-                [sys.executable, "-m", "stormpilot.local.keeper", str(directory), str(theirs.fileno())],
+                [sys.executable, "-c", KEEPER, str(directory), str(theirs.fileno())],
                 env=os.environ | {processes.MARKER: self.id},
                 stdout=log,
                 pass_fds=[theirs.fileno()],
