@@ -12,6 +12,7 @@ import io.stormpilot.scheduler.state.ClusterSnapshot;
 import io.stormpilot.scheduler.state.PilotConfig;
 import io.stormpilot.scheduler.state.SchedulingKeys;
 import io.stormpilot.scheduler.state.View;
+import io.stormpilot.scheduler.state.View.Root;
 import io.stormpilot.scheduler.zookeeper.Access;
 import io.stormpilot.scheduler.zookeeper.LeaderLock;
 import io.stormpilot.scheduler.zookeeper.LeaderLock.Leader;
@@ -69,7 +70,7 @@ public final class PilotScheduler implements IScheduler {
   private StateWriter stateWriter;
   private boolean hasLed;
 
-  /** A round told nothing, since what is in ZooKeeper was not known, or not ours. */
+  /** A round told nothing, since ZooKeeper was not read, or what is there is not ours. */
   private boolean untold;
 
   /** When the last round ended; when it began, where the clock was set back meanwhile. */
@@ -180,7 +181,7 @@ public final class PilotScheduler implements IScheduler {
         new Round(config, memory, fallback, topologies, cluster, view, now).run();
     metrics.count(outcome);
     metrics.foreignRoot(view.foreign());
-    if (view.loaded()) {
+    if (view.root() == Root.OURS) {
       if (untold || outbox.dropped()) {
         stateWriter.takeOver(leader.ours());
         untold = false;

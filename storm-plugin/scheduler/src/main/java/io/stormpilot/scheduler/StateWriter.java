@@ -66,7 +66,11 @@ public final class StateWriter {
         });
   }
 
-  /** Write what is new after a round; returns at once. */
+  /**
+   * Write what is new after a round; returns at once. While folders cannot be listed the snapshots
+   * name them, so that others see the cluster as it is and why no plans are applied. What an
+   * earlier leader wrote into them stays: its statuses, and where executors ran that are nowhere.
+   */
   public void write(
       RoundOutcome round,
       ClusterSnapshot.Shim shim,
@@ -75,15 +79,13 @@ public final class StateWriter {
       View view,
       long now) {
     outbox.leading();
-    StatusBoard.show(round.statuses(), cluster);
-    for (Status status : board.news(round.statuses(), view.statuses(), now)) {
-      String path = paths.status(status.topologyId());
-      offer(path, store -> store.write(path, status.json()));
+    if (view.loaded()) {
+      writeStatuses(round.statuses(), cluster, view, now);
     }
     writeCluster(
         ClusterSnapshot.of(
             shim.withEpoch(view.epoch()), cluster, memory.knownPorts(), view.problems()));
-    writeTopologies(round.snapshots());
+    writeTopologies(round.snapshots(), view);
     if (now - cleanedAtMs >= CLEAN_EVERY_MS) {
       cleanedAtMs = now;
       Set<String> alive = Set.copyOf(cluster.getTopologies().getAllIds());
@@ -106,6 +108,14 @@ public final class StateWriter {
         });
   }
 
+  private void writeStatuses(List<Status> statuses, Cluster cluster, View view, long now) {
+    StatusBoard.show(statuses, cluster);
+    for (Status status : board.news(statuses, view.statuses(), now)) {
+      String path = paths.status(status.topologyId());
+      offer(path, store -> store.write(path, status.json()));
+    }
+  }
+
   private void writeCluster(ClusterSnapshot snapshot) {
     if (!snapshot.equals(lastCluster)) {
       lastCluster = snapshot;
@@ -113,13 +123,16 @@ public final class StateWriter {
     }
   }
 
-  private void writeTopologies(List<TopologySnapshot> snapshots) {
+  private void writeTopologies(List<TopologySnapshot> snapshots, View view) {
     Map<String, TopologySnapshot> written = new HashMap<>();
     for (TopologySnapshot snapshot : snapshots) {
       String id = snapshot.topology().getId();
       TopologySnapshot before = lastTopologies.get(id);
       if (snapshot.sameContent(before)) {
         written.put(id, before);
+        continue;
+      }
+      if (!view.loaded() && !(view.listed(paths.topologies()) && snapshot.isWhole())) {
         continue;
       }
       written.put(id, snapshot);

@@ -46,6 +46,11 @@ public record TopologySnapshot(
           Config.TOPOLOGY_MAX_SPOUT_PENDING,
           Config.TOPOLOGY_WORKER_MAX_HEAP_SIZE_MB);
 
+  /** Whether every executor has a slot. */
+  public boolean isWhole() {
+    return placement.slots().size() == topology.getExecutors().size();
+  }
+
   /** Whether both snapshots have the same content; cheap, for it compares references first. */
   public boolean sameContent(TopologySnapshot other) {
     if (other == null || placement != other.placement) {

@@ -11,7 +11,9 @@ import java.util.Set;
 /**
  * What ZooKeeper held when it was last read; immutable.
  *
- * @param loaded everything has been read at least once
+ * @param root whose it is
+ * @param unlisted paths of folders that could not be listed since this Nimbus began to lead: what
+ *     is in them is unknown, which is not the same as nothing
  * @param plans by topology id, what stands in {@code plans/}
  * @param paused {@linkplain Settings#key keys} of paused topologies; {@link Settings#ALL} stands
  *     for every one
@@ -22,10 +24,10 @@ import java.util.Set;
  * @param placements by topology id, where its executors were by the last leader's snapshot
  * @param problems znodes that cannot be read, at most {@link #MAX_PROBLEMS}; what was last read of
  *     them counts
- * @param foreign all of it is of another Storm cluster: nothing of it is known here
  */
 public record View(
-    boolean loaded,
+    Root root,
+    Set<String> unlisted,
     Map<String, PlanEntry> plans,
     Set<String> paused,
     Set<String> off,
@@ -33,28 +35,53 @@ public record View(
     long epoch,
     Map<String, Status> statuses,
     Map<String, Placement> placements,
-    List<Problem> problems,
-    boolean foreign) {
+    List<Problem> problems) {
+
+  /** Whose the znodes below our root are; UNKNOWN: it was not read, or cannot be. */
+  public enum Root {
+    OURS,
+    FOREIGN,
+    UNKNOWN
+  }
 
   public static final int MAX_PROBLEMS = 20;
 
   /** Nothing is known. */
-  public static final View UNKNOWN =
-      new View(false, Map.of(), Set.of(), Set.of(), false, 0, Map.of(), Map.of(), List.of(), false);
+  public static final View UNKNOWN = without(Root.UNKNOWN, 0);
 
   /** What is there is another Storm cluster's. */
   public static View foreign(long epoch) {
+    return without(Root.FOREIGN, epoch);
+  }
+
+  private static View without(Root root, long epoch) {
     return new View(
-        false, Map.of(), Set.of(), Set.of(), false, epoch, Map.of(), Map.of(), List.of(), true);
+        root, Set.of(), Map.of(), Set.of(), Set.of(), false, epoch, Map.of(), Map.of(), List.of());
   }
 
   public View {
+    unlisted = Set.copyOf(unlisted);
     plans = Map.copyOf(plans);
     paused = Set.copyOf(paused);
     off = Set.copyOf(off);
     statuses = Map.copyOf(statuses);
     placements = Map.copyOf(placements);
     problems = List.copyOf(problems);
+  }
+
+  /** Everything has been read at least once since this Nimbus began to lead. */
+  public boolean loaded() {
+    return root == Root.OURS && unlisted.isEmpty();
+  }
+
+  /** All of it is of another Storm cluster: nothing of it is known here. */
+  public boolean foreign() {
+    return root == Root.FOREIGN;
+  }
+
+  /** Whether the folder at this path could be listed since this Nimbus began to lead. */
+  public boolean listed(String path) {
+    return !unlisted.contains(path);
   }
 
   /** New plans of this topology are not applied, by order of an operator. */

@@ -3,6 +3,7 @@ package io.stormpilot.scheduler.zookeeper;
 import io.stormpilot.scheduler.message.Limits;
 import io.stormpilot.scheduler.message.Payload.MessageException;
 import io.stormpilot.scheduler.message.RootOwner;
+import io.stormpilot.scheduler.state.View.Root;
 import org.apache.storm.shade.org.apache.zookeeper.data.Stat;
 import org.apache.storm.utils.Time;
 import org.slf4j.Logger;
@@ -17,18 +18,11 @@ import org.slf4j.LoggerFactory;
  */
 public final class Ownership {
 
-  /** What the znode says; UNKNOWN: it cannot be read. */
-  enum Verdict {
-    OURS,
-    FOREIGN,
-    UNKNOWN
-  }
-
   private static final Logger LOG = LoggerFactory.getLogger(Ownership.class);
 
   private final Paths paths;
   private final RootOwner own;
-  private Verdict told = Verdict.OURS;
+  private Root told = Root.OURS;
 
   /** The last change of the znode that was found to be ours. */
   private long oursAt = Long.MIN_VALUE;
@@ -39,15 +33,15 @@ public final class Ownership {
   }
 
   /** What the znode says now; what is new is logged. */
-  Verdict judge(ZnodeReader znodes) throws Exception {
+  Root judge(ZnodeReader znodes) throws Exception {
     String path = paths.owner();
     byte[] data = znodes.data(path, Limits.SETTING.packedBytes(), new Stat());
     RootOwner owner = data == null ? null : znodes.contain(path, RootOwner::read, data);
-    Verdict verdict;
+    Root verdict;
     if (owner != null) {
-      verdict = isOurs(owner) ? Verdict.OURS : Verdict.FOREIGN;
+      verdict = isOurs(owner) ? Root.OURS : Root.FOREIGN;
     } else {
-      verdict = znodes.hasProblem(path) ? Verdict.UNKNOWN : Verdict.OURS;
+      verdict = znodes.hasProblem(path) ? Root.UNKNOWN : Root.OURS;
     }
     if (verdict != told) {
       told = verdict;
@@ -56,7 +50,7 @@ public final class Ownership {
     return verdict;
   }
 
-  private void log(Verdict verdict, RootOwner owner) {
+  private void log(Root verdict, RootOwner owner) {
     switch (verdict) {
       case FOREIGN ->
           LOG.error(

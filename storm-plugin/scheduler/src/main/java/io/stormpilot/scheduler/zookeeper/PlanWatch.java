@@ -11,8 +11,8 @@ import io.stormpilot.scheduler.message.Status;
 import io.stormpilot.scheduler.state.Placement;
 import io.stormpilot.scheduler.state.PlacementParser;
 import io.stormpilot.scheduler.state.View;
+import io.stormpilot.scheduler.state.View.Root;
 import io.stormpilot.scheduler.zookeeper.LeaderLock.Leader;
-import io.stormpilot.scheduler.zookeeper.Ownership.Verdict;
 import io.stormpilot.scheduler.zookeeper.ZnodeReader.Known;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
@@ -24,6 +24,8 @@ import java.util.Set;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.ReentrantLock;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
 import org.apache.storm.shade.org.apache.curator.framework.CuratorFramework;
 import org.apache.storm.shade.org.apache.zookeeper.data.Stat;
 import org.slf4j.Logger;
@@ -227,9 +229,14 @@ public final class PlanWatch implements AutoCloseable {
         zk.sync().forPath(paths.base());
       }
       Leader now = leaderLock.read(znodes, leader);
-      if (asked || !now.equals(leader)) {
+      boolean anew = asked || !now.equals(leader);
+      if (anew) {
         znodes.forgetListed();
+      }
+      if (anew || !znodes.haveListed(paths.statuses())) {
         statuses = readStatuses();
+      }
+      if (anew || !znodes.haveListed(paths.topologies())) {
         placements = readPlacements();
       }
       view = read();
@@ -275,8 +282,8 @@ public final class PlanWatch implements AutoCloseable {
   }
 
   private View read() throws Exception {
-    Verdict owner = ownership.judge(znodes);
-    if (owner == Verdict.FOREIGN) {
+    Root root = ownership.judge(znodes);
+    if (root == Root.FOREIGN) {
       return View.foreign(view.epoch());
     }
     Set<String> topologyIds = new HashSet<>(znodes.children(paths.plans()));
@@ -305,11 +312,15 @@ public final class PlanWatch implements AutoCloseable {
     long epoch = epoch(entries);
     znodes.forgetSolvedProblems(topologyIds, named);
     List<Problem> shown = znodes.problems(View.MAX_PROBLEMS);
-    // Plans that cannot be listed are not the same as none: what runs by them would lose them.
-    boolean listed = znodes.haveListed(List.of(paths.plans(), paths.modes(), paths.pauses()));
-    boolean known = listed && owner == Verdict.OURS;
+    // Plans that cannot be listed are not the same as none: what runs by them would lose them. And
+    // who does not know what earlier leaders did would do it again.
+    Set<String> unlisted =
+        Stream.of(
+                paths.plans(), paths.modes(), paths.pauses(), paths.statuses(), paths.topologies())
+            .filter(folder -> !znodes.haveListed(folder))
+            .collect(Collectors.toSet());
     return new View(
-        known, entries, paused, off, controllerUp, epoch, statuses, placements, shown, false);
+        root, unlisted, entries, paused, off, controllerUp, epoch, statuses, placements, shown);
   }
 
   private PlanEntry plan(String id, byte[] data) {

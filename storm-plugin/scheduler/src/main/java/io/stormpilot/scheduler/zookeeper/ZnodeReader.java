@@ -202,9 +202,9 @@ final class ZnodeReader {
     return children;
   }
 
-  /** Whether these nodes have been listed, or were found not to be there. */
-  boolean haveListed(List<String> paths) {
-    return listed.keySet().containsAll(paths);
+  /** Whether a node has been listed, or was found not to be there. */
+  boolean haveListed(String path) {
+    return listed.containsKey(path);
   }
 
   /** What was listed so far may be of an earlier time: it no longer counts. */

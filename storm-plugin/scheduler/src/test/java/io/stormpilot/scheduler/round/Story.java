@@ -1,5 +1,7 @@
 package io.stormpilot.scheduler.round;
 
+import static io.stormpilot.scheduler.state.View.Root.OURS;
+
 import io.stormpilot.scheduler.message.Plan;
 import io.stormpilot.scheduler.message.PlanEntry;
 import io.stormpilot.scheduler.message.Status;
@@ -289,11 +291,7 @@ public final class Story {
       fallback = Fallback.prepare(fallbackScheduler, storm.conf, new StormMetricsRegistry());
     }
     Cluster cluster = storm.cluster();
-    View view =
-        loaded
-            ? new View(
-                true, plans, paused, off, controllerUp, epoch, written, snapshots, List.of(), false)
-            : View.UNKNOWN;
+    View view = loaded ? view() : View.UNKNOWN;
     RoundOutcome round =
         new Round(config, memory, fallback, cluster.getTopologies(), cluster, view, now).run();
     List<Status> said = round.statuses();
@@ -307,6 +305,11 @@ public final class Story {
     statuses = said.stream().collect(Collectors.toMap(Status::topologyId, s -> s));
     storm.keep(cluster);
     return round;
+  }
+
+  private View view() {
+    return new View(
+        OURS, Set.of(), plans, paused, off, controllerUp, epoch, written, snapshots, List.of());
   }
 
   /** What Nimbus keeps of a round that somebody else ran on {@link #cluster()}. */
@@ -367,7 +370,6 @@ public final class Story {
     return statuses.get(topology);
   }
 
-  /** The sentence of its status. */
   public String text(String topology) {
     return statuses.get(topology).text();
   }

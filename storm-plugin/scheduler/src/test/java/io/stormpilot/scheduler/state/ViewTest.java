@@ -3,6 +3,7 @@ package io.stormpilot.scheduler.state;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.stormpilot.scheduler.state.View.Root;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -12,7 +13,8 @@ import org.junit.jupiter.api.Test;
 class ViewTest {
 
   private static View view(Set<String> paused, Set<String> off) {
-    return new View(true, Map.of(), paused, off, true, 1, Map.of(), Map.of(), List.of(), false);
+    return new View(
+        Root.OURS, Set.of(), Map.of(), paused, off, true, 1, Map.of(), Map.of(), List.of());
   }
 
   @Test

@@ -167,11 +167,13 @@ class PlanWatchTest extends WatchFixture {
 
   /** No plan is not the same as none that can be seen: what runs by one would lose it. */
   @ParameterizedTest
-  @ValueSource(strings = {"plans", "settings/mode", "settings/pause"})
+  @ValueSource(strings = {"plans", "settings/mode", "settings/pause", "status", "topologies"})
   void aFolderThatANewLeaderCannotListIsUnknownAndNotEmpty(String folder) throws Exception {
     put(PATHS.plan(ID), Contract.bytes("plan.json"));
     put(PATHS.pauses() + "/words", new byte[0]);
     put(PATHS.modes() + "/words", Contract.bytes("mode.json"));
+    put(PATHS.status(ID), Contract.bytes("status.json"));
+    put(PATHS.topology(ID), Contract.bytes("topology.json"));
     assertTrue(watch.refresh(60_000));
     assertTrue(watch.view().loaded());
     String path = PATHS.base() + "/" + folder;
@@ -184,8 +186,10 @@ class PlanWatchTest extends WatchFixture {
     assertEquals(folder, watch.view().problems().get(0).path());
 
     other.setACL().withACL(ZooDefs.Ids.OPEN_ACL_UNSAFE).forPath(path);
-    assertTrue(watch.refresh(60_000));
-    assertTrue(watch.view().loaded());
+    put(PATHS.epoch(), text("8")); // the next pass
+    sees("all of it, without another leader", () -> watch.view().loaded());
+    assertEquals(Set.of(ID), watch.view().statuses().keySet());
+    assertEquals(Set.of(ID), watch.view().placements().keySet());
     assertNotNull(watch.view().plans().get(ID).plan());
     assertTrue(watch.view().paused("words"));
   }
