@@ -14,9 +14,7 @@ public record RootOwner(String stormRoot, String nimbus) {
 
   /** With one slash between names: storm.yaml of several hosts may differ in them. */
   public RootOwner {
-    String normal = ("/" + stormRoot.strip()).replaceAll("/+", "/");
-    boolean cut = normal.endsWith("/") && normal.length() > 1;
-    stormRoot = cut ? normal.substring(0, normal.length() - 1) : normal;
+    stormRoot = ZookeeperRoot.normal(stormRoot);
   }
 
   /** What stands in a znode, without signs that would end a line of the log. */

@@ -1,5 +1,6 @@
 package io.stormpilot.scheduler.zookeeper;
 
+import io.stormpilot.scheduler.message.ZookeeperRoot;
 import io.stormpilot.scheduler.state.PilotConfig;
 import java.util.ArrayList;
 import java.util.List;
@@ -18,9 +19,10 @@ public record Paths(String root) {
    * @throws IllegalArgumentException ZooKeeper knows no such path
    */
   public Paths {
-    String normal = ("/" + root.strip()).replaceAll("/+", "/");
+    String normal = ZookeeperRoot.normal(root);
+    String parent = normal.equals("/") ? "" : normal;
     try {
-      PathUtils.validatePath(normal + (normal.endsWith("/") ? "" : "/") + VERSION);
+      PathUtils.validatePath(parent + "/" + VERSION);
     } catch (IllegalArgumentException e) {
       throw new IllegalArgumentException(
           "storm.yaml: %s is %s, expected a path of znodes, as %s: %s"
@@ -28,7 +30,7 @@ public record Paths(String root) {
                   PilotConfig.ZOOKEEPER_ROOT, root, PilotConfig.DEFAULT_ROOT, e.getMessage()),
           e);
     }
-    root = normal.endsWith("/") ? normal.substring(0, normal.length() - 1) : normal;
+    root = parent;
   }
 
   public String base() {

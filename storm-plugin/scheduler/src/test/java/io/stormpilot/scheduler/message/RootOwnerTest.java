@@ -3,6 +3,7 @@ package io.stormpilot.scheduler.message;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 
+import com.google.gson.JsonElement;
 import io.stormpilot.Contract;
 import io.stormpilot.scheduler.message.Payload.MessageException;
 import java.nio.charset.StandardCharsets;
@@ -19,6 +20,16 @@ class RootOwnerTest {
     RootOwner owner = RootOwner.read(Contract.bytes("owner.json"));
     assertEquals(new RootOwner("/storm", "nimbus-1:6627"), owner);
     assertEquals(Contract.json("owner.json"), owner.json(1_763_690_300_000L));
+  }
+
+  @Test
+  void aRootIsThatOfTheVectors() {
+    for (JsonElement vector : Contract.json("vectors/roots.json").getAsJsonArray("vectors")) {
+      String root = vector.getAsJsonObject().get("root").getAsString();
+      String normal = vector.getAsJsonObject().get("normal").getAsString();
+      assertEquals(normal, ZookeeperRoot.normal(root));
+      assertEquals(normal, new RootOwner(root, "n").stormRoot());
+    }
   }
 
   @Test

@@ -53,7 +53,7 @@ public record HookConfig(boolean enabled, long periodMs, String zookeeperRoot) {
   private static String root(Map<String, Object> conf) {
     Object value = conf.get(ZOOKEEPER_ROOT);
     String text = value == null ? "" : value.toString().strip();
-    String root = ("/" + (text.isEmpty() ? "stormpilot" : text)).replaceAll("/+", "/");
-    return root.endsWith("/") ? root.substring(0, root.length() - 1) : root;
+    String root = ZookeeperRoot.normal(text.isEmpty() ? "stormpilot" : text);
+    return root.equals("/") ? "" : root;
   }
 }

@@ -48,6 +48,7 @@ public final class WorkerReporter {
   private long seq;
   private long pauseMs;
   private boolean failing;
+  private boolean foreign;
 
   WorkerReporter(Worker worker, long periodMs, StoreFactory stores) {
     this.worker = worker;
@@ -173,8 +174,9 @@ public final class WorkerReporter {
       }
       WorkerReadings.Reading reading = readings.read(!several);
       write(encoder.encode(++seq, System.currentTimeMillis(), reading));
-      if (failing) {
+      if (failing || foreign) {
         failing = false;
+        foreign = false;
         LOG.info("stormpilot: load reports reach ZooKeeper again");
       }
     } catch (Throwable fault) {
@@ -188,7 +190,10 @@ public final class WorkerReporter {
         closeStore();
         pauseMs = 2 * periodMs;
       }
-      if (!failing) {
+      if (fault instanceof ForeignRootException && !foreign) {
+        LOG.warn("stormpilot: no load reports are written: {}", fault.getMessage());
+        foreign = true;
+      } else if (!failing && !foreign) {
         failing = true;
         LOG.warn("stormpilot: load reports do not reach ZooKeeper; retrying: {}", fault.toString());
       }

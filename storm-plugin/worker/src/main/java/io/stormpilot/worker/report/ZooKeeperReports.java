@@ -20,7 +20,8 @@ import org.apache.storm.utils.ZookeeperAuthInfo;
 /**
  * The reports of a topology in ZooKeeper: {@code load/<topology-id>/<reporter>}, on the servers and
  * with the account of the topology's configuration. Without a connection it fails at once: nothing
- * waits here for a ZooKeeper that is not there.
+ * waits here for a ZooKeeper that is not there. Nothing is written where {@link RootOwner} says
+ * that the znodes are another Storm cluster's.
  *
  * <p>Parents that are missing are made so that other topologies can write beside us. With
  * authentication the folder of all our znodes has to be there, for who makes it may decide who
@@ -34,6 +35,7 @@ final class ZooKeeperReports implements ReportStore {
 
   private final CuratorFramework zk;
   private final String base;
+  private final RootOwner owner;
   private final String folder;
   private final boolean secure;
   private final List<ACL> ownAcl;
@@ -42,12 +44,14 @@ final class ZooKeeperReports implements ReportStore {
   private ZooKeeperReports(
       CuratorFramework zk,
       String base,
+      RootOwner owner,
       String topologyId,
       boolean secure,
       List<ACL> ownAcl,
       List<ACL> sharedAcl) {
     this.zk = zk;
     this.base = base;
+    this.owner = owner;
     this.folder = base + "/load/" + topologyId;
     this.secure = secure;
     this.ownAcl = ownAcl;
@@ -73,9 +77,11 @@ final class ZooKeeperReports implements ReportStore {
     } catch (InterruptedException e) {
       Thread.currentThread().interrupt();
     }
+    String base = HookConfig.of(conf).zookeeperRoot() + "/v1";
     return new ZooKeeperReports(
         zk,
-        HookConfig.of(conf).zookeeperRoot() + "/v1",
+        base,
+        new RootOwner(zk, base, conf),
         topologyId,
         secure,
         secure ? acl(conf, Perms.READ) : Ids.OPEN_ACL_UNSAFE,
@@ -86,6 +92,7 @@ final class ZooKeeperReports implements ReportStore {
   public void write(String reporter, byte[] data) throws Exception {
     String path = folder + "/" + reporter;
     connected();
+    owner.check();
     try {
       zk.setData().forPath(path, data);
     } catch (KeeperException.NoNodeException e) {
@@ -101,6 +108,7 @@ final class ZooKeeperReports implements ReportStore {
   @Override
   public void delete(String reporter) throws Exception {
     connected();
+    owner.check();
     try {
       zk.delete().forPath(folder + "/" + reporter);
     } catch (KeeperException.NoNodeException e) {

@@ -2,6 +2,11 @@ package io.stormpilot.worker.report;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
+import com.google.gson.JsonElement;
+import com.google.gson.JsonObject;
+import com.google.gson.JsonParser;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.util.Map;
 import org.junit.jupiter.api.Test;
 
@@ -33,9 +38,15 @@ class HookConfigTest {
 
   /** As the scheduler and Python components read it. */
   @Test
-  void slashesOfARootCountOnce() {
-    Map<String, Object> conf = Map.of("stormpilot.zookeeper.root", "a//b/");
-    assertEquals("/a/b", HookConfig.of(conf).zookeeperRoot());
+  void aRootIsThatOfTheVectors() throws Exception {
+    Path vectors = Path.of("../../tests/contract/vectors/roots.json");
+    JsonObject all = JsonParser.parseString(Files.readString(vectors)).getAsJsonObject();
+    for (JsonElement vector : all.getAsJsonArray("vectors")) {
+      String root = vector.getAsJsonObject().get("root").getAsString();
+      String normal = vector.getAsJsonObject().get("normal").getAsString();
+      assertEquals(normal, ZookeeperRoot.normal(root));
+    }
+    assertEquals("", HookConfig.of(Map.of("stormpilot.zookeeper.root", "/")).zookeeperRoot());
   }
 
   @Test

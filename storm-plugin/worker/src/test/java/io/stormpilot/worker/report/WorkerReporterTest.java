@@ -14,10 +14,17 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Supplier;
+import org.apache.logging.log4j.Level;
+import org.apache.logging.log4j.LogManager;
+import org.apache.logging.log4j.core.LogEvent;
+import org.apache.logging.log4j.core.Logger;
+import org.apache.logging.log4j.core.appender.AbstractAppender;
+import org.apache.logging.log4j.core.config.Property;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
@@ -32,6 +39,8 @@ class WorkerReporterTest {
   private final CountDownLatch answer = new CountDownLatch(1);
   private final CountDownLatch waiting = new CountDownLatch(1);
   private final CountDownLatch failures = new CountDownLatch(3);
+  private final CountDownLatch refusals = new CountDownLatch(3);
+  private volatile boolean foreign;
   private volatile boolean hangs;
   private volatile Error error;
   private final CountDownLatch errors = new CountDownLatch(3);
@@ -47,6 +56,10 @@ class WorkerReporterTest {
       if (now != null) {
         errors.countDown();
         throw now;
+      }
+      if (foreign) {
+        refusals.countDown();
+        throw new ForeignRootException("of others");
       }
       if (away) {
         failures.countDown();
@@ -195,6 +208,43 @@ class WorkerReporterTest {
     reporter.add(bolt);
     eventually("a report", SOON, () -> text().contains("{\"default\":[[1],[5]]}"));
     reporter.leave(bolt);
+  }
+
+  /** Also where ZooKeeper was away before, and as often as it is tried. */
+  @Test
+  void aForeignRootIsLoggedOnceAndReportsGoOnWhenItIsOurs() throws Exception {
+    List<String> lines = new CopyOnWriteArrayList<>();
+    AbstractAppender appender =
+        new AbstractAppender("lines", null, null, true, Property.EMPTY_ARRAY) {
+          @Override
+          public void append(LogEvent event) {
+            lines.add(event.getMessage().getFormattedMessage());
+          }
+        };
+    appender.start();
+    Logger logger = (Logger) LogManager.getLogger(WorkerReporter.class);
+    logger.setAdditive(false);
+    logger.addAppender(appender);
+    logger.setLevel(Level.INFO);
+    try {
+      away = true;
+      WorkerReporter reporter = reporter(10);
+      TaskCounters bolt = Samples.bolt(3, 5);
+      reporter.add(bolt);
+      assertTrue(failures.await(SOON.toSeconds(), TimeUnit.SECONDS), "several reports that fail");
+      foreign = true;
+      assertTrue(refusals.await(SOON.toSeconds(), TimeUnit.SECONDS), "several that are refused");
+      foreign = false;
+      away = false;
+      eventually("a report", SOON, () -> text().contains("{\"default\":[[1],[5]]}"));
+      eventually("three lines", SOON, () -> lines.size() >= 3);
+      assertEquals("stormpilot: no load reports are written: of others", lines.get(1));
+      assertEquals(3, lines.size(), lines.toString());
+      reporter.leave(bolt);
+    } finally {
+      logger.setLevel(Level.OFF);
+      logger.removeAppender(appender);
+    }
   }
 
   @Test

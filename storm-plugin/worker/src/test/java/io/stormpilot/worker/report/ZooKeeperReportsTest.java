@@ -8,13 +8,20 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.stormpilot.TestZookeeper;
 import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
 import org.apache.storm.Config;
 import org.apache.storm.shade.org.apache.curator.framework.CuratorFramework;
 import org.apache.storm.shade.org.apache.zookeeper.KeeperException;
+import org.apache.storm.shade.org.apache.zookeeper.ZooDefs;
+import org.apache.storm.shade.org.apache.zookeeper.data.ACL;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 class ZooKeeperReportsTest {
 
@@ -84,6 +91,99 @@ class ZooKeeperReportsTest {
             () -> anyone.setData().forPath("/stormpilot/v1/load/t-1-1/r", DATA));
       }
     }
+  }
+
+  private static void own(CuratorFramework zk, String message) throws Exception {
+    byte[] data = message.getBytes(StandardCharsets.UTF_8);
+    zk.create().orSetData().creatingParentsIfNeeded().forPath("/stormpilot/v1/owner", data);
+  }
+
+  private static String ofCluster(String stormRoot) {
+    return "{\"schema\":1,\"stormRoot\":\"" + stormRoot + "\",\"nimbus\":\"n:6627\"}";
+  }
+
+  /** Storm clusters that share a ZooKeeper and, by mistake, a root. */
+  @Test
+  void belowTheRootOfAnotherStormClusterNothingIsWritten() throws Exception {
+    try (TestZookeeper server = new TestZookeeper();
+        CuratorFramework other = server.patientClient();
+        ReportStore store = ZooKeeperReports.open(server.conf(), "t-1-1")) {
+      own(other, ofCluster("/other"));
+
+      Exception foreign = assertThrows(ForeignRootException.class, () -> store.write("r", DATA));
+
+      assertEquals(
+          "/stormpilot/v1 is of the Storm cluster with storm.zookeeper.root /other, ours is /storm:"
+              + " set another stormpilot.zookeeper.root in storm.yaml here, or, where that cluster"
+              + " is gone, delete /stormpilot/v1/owner",
+          foreign.getMessage());
+      assertThrows(ForeignRootException.class, () -> store.delete("r"));
+      assertEquals(List.of("owner"), other.getChildren().forPath("/stormpilot/v1"));
+
+      own(other, ofCluster("storm//"));
+      eventually("it is ours", SOON, () -> failure(store) == null);
+      own(other, ofCluster("/other"));
+      eventually("it is theirs", SOON, () -> failure(store) instanceof ForeignRootException);
+      other.delete().forPath("/stormpilot/v1/owner");
+      eventually("it is nobody's", SOON, () -> failure(store) == null);
+    }
+  }
+
+  /** The first worker may be quicker than Nimbus. */
+  @Test
+  void anOwnerThatComesLaterIsNoticedInANewSessionToo() throws Exception {
+    try (TestZookeeper server = new TestZookeeper();
+        CuratorFramework other = server.patientClient();
+        ReportStore store = ZooKeeperReports.open(server.conf(), "t-1-1")) {
+      store.write("r", DATA);
+      server.stop();
+      server.startAgain();
+      own(other, ofCluster("/other"));
+      eventually("it is theirs", SOON, () -> failure(store) instanceof ForeignRootException);
+    }
+  }
+
+  /** By Nimbus's access lists workers may not read it: who it is must not end their reports. */
+  @ParameterizedTest
+  @ValueSource(
+      strings = {
+        "",
+        "?",
+        "[]",
+        "{}",
+        "deep",
+        "large",
+        "locked",
+        "{\"schema\":1}",
+        "{\"schema\":1,\"stormRoot\":7}",
+        "{\"schema\":1e99,\"stormRoot\":\"/other\"}",
+        "{\"schema\":2,\"stormRoot\":\"/other\"}",
+        "{\"schema\":1,\"stormRoot\":\"/other\""
+      })
+  void anOwnerThatCannotBeReadIsNobody(String content) throws Exception {
+    String text =
+        switch (content) {
+          case "deep" -> "{\"x\":" + "[".repeat(30_000);
+          case "large" -> ofCluster("/" + "x".repeat(100_000));
+          case "locked" -> ofCluster("/other");
+          default -> content;
+        };
+    try (TestZookeeper server = new TestZookeeper();
+        CuratorFramework other = server.patientClient();
+        ReportStore store = ZooKeeperReports.open(server.conf(), "t-1-1")) {
+      own(other, text);
+      if (content.equals("locked")) {
+        ACL nobody = new ACL(ZooDefs.Perms.ADMIN, ZooDefs.Ids.ANYONE_ID_UNSAFE);
+        other.setACL().withACL(List.of(nobody)).forPath("/stormpilot/v1/owner");
+      }
+      eventually("a report", SOON, () -> failure(store) == null);
+    }
+  }
+
+  @Test
+  void theOwnerOfTheContractIsRead() throws Exception {
+    byte[] data = Files.readAllBytes(Path.of("../../tests/contract/owner.json"));
+    assertEquals("/storm", RootOwner.stormRoot(data));
   }
 
   @Test
