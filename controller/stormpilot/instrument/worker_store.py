@@ -1,11 +1,13 @@
 """ZooKeeper access of a worker's process: one session, one request at a time, each with a deadline.
 
 Parents that are missing are created so that other topologies can write beside us: open without authentication; with it,
-anyone may add and read below them, and only we (and `storm.zookeeper.superACL`) may change what is ours.
+anyone may add and read below them, and only we (and `storm.zookeeper.superACL`) may change what is ours. Nothing is
+written where `owner` says that the znodes are another Storm cluster's, as in the hook (`RootOwner.java`).
 """
 
 from __future__ import annotations
 
+import json
 import logging
 import time
 from collections.abc import Callable, Mapping
@@ -19,9 +21,11 @@ from kazoo.retry import KazooRetry
 from kazoo.security import ACL, OPEN_ACL_UNSAFE, Id, Permissions, make_acl
 
 from stormpilot.zookeeper.login import login_of_worker
-from stormpilot.zookeeper.paths import DEFAULT_ROOT, Paths
+from stormpilot.zookeeper.paths import DEFAULT_ROOT, Paths, normal_root
 
-ROOT_KEY = "stormpilot.zookeeper.root"
+ROOT_KEY, STORM_ROOT_KEY = "stormpilot.zookeeper.root", "storm.zookeeper.root"
+OWNER_SCHEMA, OWNER_BYTES = 1, 64 * 1024
+"""Of `owner`: a newer or longer one says nothing to us."""
 SESSION_TIMEOUT_S = 10.0
 REQUEST_TIMEOUT_S = 10.0
 MIN_BACKOFF_S = 0.5
@@ -40,13 +44,13 @@ class WorkerStore:
     Parameters
     ----------
     storm_conf
-        Takes `storm.zookeeper.servers`, `storm.zookeeper.port`, `storm.zookeeper.superACL`,
+        Takes `storm.zookeeper.servers`, `storm.zookeeper.port`, `storm.zookeeper.root`, `storm.zookeeper.superACL`,
         `stormpilot.zookeeper.root` and how to connect (`login_of_worker`) from it. `ValueError` without servers, or
         for TLS that cannot be.
     """
 
     def __init__(self, storm_conf: Mapping[str, Any], topology_id: str) -> None:
-        self.paths = Paths(storm_conf.get(ROOT_KEY) or DEFAULT_ROOT)
+        self.paths = Paths(normal_root(str(storm_conf.get(ROOT_KEY) or DEFAULT_ROOT)))
         self.topology_id = topology_id
         self._hosts = zookeeper_hosts(storm_conf)
         self._login = login_of_worker(storm_conf)
@@ -61,9 +65,13 @@ class WorkerStore:
         self._client: Any = None
         self._started_s = 0.0
         self._pending: Any = None
+        self._own_root = normal_root(str(storm_conf.get(STORM_ROOT_KEY) or ""))  # "/": nobody is foreign to us
+        self._owner: str | None = None
+        self._owner_is_known = False
 
     def put(self, path: str, data: bytes, *, private: bool = False) -> None:
         """Write a znode, with its parents where they are missing; `private`: with accounts, nobody else may read it."""
+        self._refuse_foreign()
         try:
             self._request("set", path, data)
         except NoNodeError:
@@ -85,6 +93,7 @@ class WorkerStore:
 
     def remove(self, path: str) -> None:
         """Remove a znode; none is fine."""
+        self._refuse_foreign()
         try:
             self._request("delete", path)
         except NoNodeError:
@@ -103,6 +112,28 @@ class WorkerStore:
         if client is not None:
             client.stop()
             client.close()
+
+    def _refuse_foreign(self) -> None:
+        """`StoreUnavailable` where the znodes are another Storm cluster's; `owner` is read again after it changed."""
+        if self._own_root == "/":
+            return
+        if not self._owner_is_known:
+            self._owner_is_known = True  # before the request: what changes after it is told by the watch
+            try:
+                self._owner = _storm_root(self.get(self.paths.owner, self._owner_changed))
+            except StoreUnavailable as e:
+                if not isinstance(e.__cause__, NoAuthError):  # with access lists workers may not read it
+                    self._owner_is_known = False
+                    raise
+        if self._owner is not None and self._owner != self._own_root:
+            raise StoreUnavailable(
+                f"{self.paths.base} is of the Storm cluster with {STORM_ROOT_KEY} {self._owner}, ours is "
+                f"{self._own_root}: set another {ROOT_KEY} in storm.yaml here, or, where that cluster is gone, delete "
+                f"{self.paths.owner}"
+            )
+
+    def _owner_changed(self, _: Any) -> None:
+        self._owner_is_known = False
 
     def _make_parents(self, path: str) -> None:
         parts = path.strip("/").split("/")[:-1]
@@ -160,6 +191,18 @@ def _silent() -> logging.Logger:
     log = logging.getLogger("stormpilot.kazoo")
     log.setLevel(logging.CRITICAL)
     return log
+
+
+def _storm_root(data: bytes | None) -> str | None:
+    """`stormRoot` of an `owner`, fit for one line of a log; None where there is none that we can read."""
+    try:
+        found = json.loads(data or b"") if len(data or b"") <= OWNER_BYTES else None
+        if not isinstance(found, dict) or not 1 <= found["schema"] <= OWNER_SCHEMA:
+            return None
+        root = str(found["stormRoot"]) if isinstance(found["stormRoot"], str) else None
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+    return None if root is None else normal_root("".join(c if c.isprintable() else "?" for c in root))
 
 
 def _no_connection(hosts: str, client: Any) -> str:

@@ -222,3 +222,44 @@ def test_parents_that_belong_to_storms_daemons_are_no_obstacle(zookeeper: LocalZ
     with writing(storm_conf(zookeeper, **AUTH)) as (writer, _):
         writer.offer([load(1)])
         wait_for(lambda: written_seq(reader) == 1, "the report")
+
+
+OWNER = Paths().owner
+
+
+def owned(reader: KazooClient, data: bytes) -> None:
+    reader.ensure_path(OWNER)
+    reader.set(OWNER, data)
+
+
+def test_nothing_is_written_below_another_storm_cluster_s_root_until_it_is_ours(
+    zookeeper: LocalZooKeeper, reader: KazooClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    owned(reader, b'{"schema": 1, "stormRoot": "/other\\nstorm"}')
+    with writing({**storm_conf(zookeeper), "storm.zookeeper.root": "storm/"}) as (writer, _):
+        writer.offer([load(1)])
+        wait_for(lambda: "is of the Storm cluster" in caplog.text, "the refusal")
+        assert reader.exists(Paths().load("flights-1-1")) is None
+        assert "storm.zookeeper.root /other?storm, ours is /storm: set another stormpilot" in caplog.text
+        owned(reader, b'{"schema": 1, "stormRoot": "/storm"}')
+        wait_for(lambda: written_seq(reader) == 1, "the report")
+
+
+@pytest.mark.parametrize(
+    "owner",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b'{"schema": 9, "stormRoot": "/other"}',
+        b'{"schema": "x", "stormRoot": "/other"}',
+        b"[" * 60_000,
+    ],
+)
+def test_an_owner_that_cannot_be_read_keeps_nobody_from_writing(
+    zookeeper: LocalZooKeeper, reader: KazooClient, owner: bytes
+) -> None:
+    owned(reader, owner)
+    with writing({**storm_conf(zookeeper), "storm.zookeeper.root": "/storm"}) as (writer, _):
+        writer.offer([load(1)])
+        wait_for(lambda: written_seq(reader) == 1, "the report")
