@@ -21,6 +21,7 @@ INSTRUMENT_MAY_IMPORT = {"streamparse", "pystorm", "kazoo", "stormpilot"}
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("printable",),
     ("errors", "logs", "clock"),
+    ("user_files",),
     ("logins",),
     ("messages", "zookeeper", "nimbus"),
     ("model", "config", "instrument"),

@@ -15,6 +15,7 @@ import uvicorn
 from stormpilot.api.connections import Admission, GuardedProtocol
 from stormpilot.config import ApiSection
 from stormpilot.errors import StormpilotError, UsageError
+from stormpilot.user_files import PEM_BYTES, read_bytes
 
 log = structlog.get_logger(__name__)
 RETRY_S = 10.0
@@ -106,7 +107,7 @@ def check_certificate(section: ApiSection) -> None:
         return
     for name, file in (("cert_file", section.cert_file), ("key_file", section.key_file)):
         try:
-            Path(file).read_bytes()
+            read_bytes(Path(file), PEM_BYTES)
         except OSError as e:
             raise UsageError(f"{file} (api.{name}): cannot read it: {e.strerror}") from e
     try:

@@ -19,6 +19,7 @@ from pathlib import Path
 import structlog
 
 from stormpilot.errors import UsageError
+from stormpilot.user_files import read_text
 
 log = structlog.get_logger(__name__)
 PREFIX = "spt_"
@@ -59,7 +60,7 @@ def read_tokens(path: Path) -> list[Token]:
     """Read the file; `UsageError` names the line and what was expected."""
     try:
         mode = path.stat().st_mode
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = read_text(path).splitlines()
     except (OSError, UnicodeDecodeError) as e:
         raise UsageError(f"{path} (api.tokens_file): cannot read it: {getattr(e, 'strerror', None) or e}") from e
     if mode & (stat.S_IWGRP | stat.S_IWOTH):

@@ -17,6 +17,7 @@ from stormpilot.cli.compute import SeedOption
 from stormpilot.cli.output import Format, FormatOption, print_json, print_table, say
 from stormpilot.cli.stdout import print_and_write
 from stormpilot.errors import RefusedError, UsageError
+from stormpilot.user_files import PROBLEM_BYTES
 
 if TYPE_CHECKING:
     from stormpilot.model.values import Infeasible
@@ -157,7 +158,7 @@ def read_problem(path: Path) -> Problem:
 
 def _text(path: Path) -> str:
     try:
-        return files.read(path, "topology to size").decode("utf-8")
+        return files.read(path, "topology to size", PROBLEM_BYTES).decode("utf-8")
     except UnicodeDecodeError as e:
         raise UsageError(f"{path}: not UTF-8 text: {e.reason} at byte {e.start}") from e
 

@@ -18,18 +18,16 @@ from stormpilot.config.sections import Config, PublishSection, ZooKeeperSection
 from stormpilot.errors import UsageError
 from stormpilot.logins.jaas import ZOOKEEPER_SECTION, digest_login
 from stormpilot.messages.signing import key_of_file
+from stormpilot.user_files import read_bytes, read_text
 from stormpilot.zookeeper.login import Login, Tls, tls_context
 
-MOST_BYTES = 1024 * 1024
 MOST_NODES = 20_000
 
 
 def load(path: Path) -> Config:
     """Read a configuration file; `UsageError` lists everything that is wrong with it."""
     try:
-        if path.stat().st_size > MOST_BYTES:
-            raise UsageError(f"{path}: has {path.stat().st_size} bytes, a configuration at most {MOST_BYTES}")
-        text = path.read_text(encoding="utf-8")
+        text = read_text(path)
     except (OSError, UnicodeDecodeError) as e:
         raise UsageError(f"{path}: cannot read the configuration: {getattr(e, 'strerror', None) or e}") from e
     return parse(text, str(path), path.parent)
@@ -114,7 +112,7 @@ def _digest(section: ZooKeeperSection) -> str | None:
     if section.auth_file is None:
         return None
     try:
-        line = Path(section.auth_file).read_text(encoding="utf-8").strip()
+        line = read_text(Path(section.auth_file)).strip()
     except (OSError, UnicodeDecodeError) as e:
         raise UsageError(
             f"{section.auth_file} (zookeeper.auth_file): cannot read it: {getattr(e, 'strerror', None) or e}"
@@ -130,7 +128,7 @@ def plan_key(section: PublishSection) -> bytes | None:
         return None
     where = f"{section.plan_key_file} (publish.plan_key_file)"
     try:
-        return key_of_file(Path(section.plan_key_file).read_bytes(), where)
+        return key_of_file(read_bytes(Path(section.plan_key_file)), where)
     except OSError as e:
         raise UsageError(f"{where}: cannot read it: {e.strerror or e}") from e
 

@@ -14,6 +14,7 @@ from stormpilot.model.values import Topology
 from stormpilot.observe.build import ModelWithReadiness
 from stormpilot.sizing.advice import Advice, Bounds, Change, advise
 from stormpilot.sizing.problem import Problem, read_problem
+from stormpilot.user_files import PROBLEM_BYTES, read_text
 
 
 @dataclass(frozen=True)
@@ -111,7 +112,7 @@ class SizingAdvisor:
 
             def text_of(file: Path) -> str:
                 changed_ns[file] = _changed_ns(file)
-                return file.read_text("utf-8")
+                return read_text(file, PROBLEM_BYTES)
 
             kept = self._files[path] = (changed_ns, read_problem(path, text_of))
         return kept[1]

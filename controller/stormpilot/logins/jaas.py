@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from stormpilot.errors import UsageError
+from stormpilot.user_files import read_text
 
 ZOOKEEPER_SECTION = "Client"
 NIMBUS_SECTION = "StormClient"
@@ -46,7 +47,7 @@ def digest_login(file: Path, section: str, named_by: str) -> SaslLogin:
     """
     where = f"{file} ({named_by})"
     try:
-        text = file.read_text(encoding="utf-8")
+        text = read_text(file)
     except (OSError, UnicodeDecodeError) as e:
         raise UsageError(f"{where}: cannot read it: {getattr(e, 'strerror', None) or e}") from e
     sections = _sections(text, where)

@@ -17,6 +17,7 @@ from stormpilot.config import NotifySection
 from stormpilot.errors import UsageError
 from stormpilot.notify.cutter import Cutter
 from stormpilot.notify.events import Event
+from stormpilot.user_files import read_text
 
 log = structlog.get_logger(__name__)
 QUEUE = 200
@@ -32,7 +33,7 @@ def read_headers(section: NotifySection) -> dict[str, str]:
         return {}
     where = f"{section.headers_file} (notify.headers_file)"
     try:
-        lines = Path(section.headers_file).read_text(encoding="utf-8").splitlines()
+        lines = read_text(Path(section.headers_file)).splitlines()
     except (OSError, UnicodeDecodeError) as e:
         raise UsageError(f"{where}: cannot read it: {getattr(e, 'strerror', None) or e}") from e
     headers = {}

@@ -16,6 +16,7 @@ from ruamel.yaml.error import YAMLError
 
 from stormpilot.errors import UsageError
 from stormpilot.submit.project import Environment
+from stormpilot.user_files import read_text
 
 _VIRTUALENV_OPTIONS = ("install_virtualenv", "use_virtualenv", "virtualenv_flags", "virtualenv_root", "virtualenv_name")
 
@@ -37,9 +38,9 @@ def parse_options(texts: Iterable[str]) -> dict[str, Any]:
 def read_options(file: Path) -> dict[str, Any]:
     """A YAML or JSON file that maps option names to values."""
     try:
-        options = _yaml(file.read_text(encoding="utf-8"))
+        options = _yaml(read_text(file))
     except (OSError, UnicodeDecodeError) as e:
-        raise UsageError(f"{file} cannot be read: {e}") from e
+        raise UsageError(f"{file} cannot be read: {getattr(e, 'strerror', None) or e}") from e
     except YAMLError as e:
         raise UsageError(f"{file}: not valid YAML: {_first_line(e)}") from e
     if options is None:

@@ -18,6 +18,7 @@ from streamparse.dsl.topology import Topology, TopologyType
 
 from stormpilot.errors import UsageError
 from stormpilot.nimbus import Address
+from stormpilot.user_files import read_text
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ class Project:
         """Read `config.json` of the project (or another file); `UsageError` names file, line and field."""
         file = config_file or directory / "config.json"
         try:
-            config = json.loads(file.read_text(encoding="utf-8"))
+            config = json.loads(read_text(file))
         except FileNotFoundError:
             raise UsageError(
                 f"{file} not found: give the directory of a streamparse project (--project) or its config (--config)"
@@ -67,7 +68,7 @@ class Project:
         except json.JSONDecodeError as e:
             raise UsageError(f"{file}, line {e.lineno}, column {e.colno}: not valid JSON: {e.msg}") from e
         except (OSError, ValueError, RecursionError) as e:
-            raise UsageError(f"{file} cannot be read: {e}") from e
+            raise UsageError(f"{file} cannot be read: {getattr(e, 'strerror', None) or e}") from e
         if not isinstance(config, dict):
             raise UsageError(f"{file}: expected a JSON object")
         return cls(directory, file, config)

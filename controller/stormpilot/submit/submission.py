@@ -18,6 +18,7 @@ from stormpilot.submit.jar import build_jar, source_files
 from stormpilot.submit.options import resolve_options
 from stormpilot.submit.project import Environment, Project
 from stormpilot.submit.routable import add_standby, make_routable, mark_handovers
+from stormpilot.user_files import LARGE_BYTES, read_bytes
 
 _KILL_DEADLINE_S = 120.0
 _LISTED_S = 30.0
@@ -248,7 +249,7 @@ def _jar(submission: Submission) -> bytes:
     if submission.jar is None:
         return build_jar(submission.sources)
     try:
-        return submission.jar.read_bytes()
+        return read_bytes(submission.jar, LARGE_BYTES)
     except OSError as e:
         raise UsageError(f"{submission.jar} cannot be read: {e.strerror}") from e
 

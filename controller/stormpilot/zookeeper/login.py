@@ -12,6 +12,7 @@ from typing import Any
 
 from stormpilot.errors import UsageError
 from stormpilot.logins.jaas import ZOOKEEPER_SECTION, NoSectionError, SaslLogin, digest_login
+from stormpilot.user_files import PEM_BYTES, read_bytes
 
 DEFAULT_PORT = "2181"
 SSL_KEY = "storm.zookeeper.ssl"
@@ -94,11 +95,14 @@ def tls_context(tls: Tls, where: str) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = tls.verify_hostname
     try:
+        read_bytes(Path(tls.ca), PEM_BYTES)  # (OpenSSL would wait for a pipe, and read a device without end)
         context.load_verify_locations(tls.ca)
     except (OSError, ssl.SSLError) as e:
         raise UsageError(f"{tls.ca} ({where}): not usable as PEM certificates: {why(e)}") from e
     if tls.cert:
         try:
+            for file in (tls.cert, tls.key or tls.cert):
+                read_bytes(Path(file), PEM_BYTES)
             context.load_cert_chain(tls.cert, tls.key, tls.key_password or "")
         except (OSError, ssl.SSLError) as e:
             raise UsageError(f"{tls.cert}, {tls.key} ({where}): not usable as certificate and key: {why(e)}") from e

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,7 @@ def test_a_model_that_nobody_honest_wrote_is_one_error(
         ("a: &a [x,x,x,x,x,x,x,x,x,x]\n" + "".join(
             f"{b}: &{b} [{','.join(['*' + a] * 10)}]\n" for a, b in zip("abcdefgh", "bcdefghi", strict=True)
         ), "c.yaml: more than 20000 values"),
-        ("x" * 2_000_000, "has 2000000 bytes, a configuration at most 1048576"),
+        ("x" * 2_000_000, "configuration: has 2,000,000 bytes, expected a file of at most 1,048,576 bytes"),
         ("a: \x00", "c.yaml"),
     ],
 )  # fmt: skip
@@ -101,3 +102,41 @@ def test_a_topology_to_size_that_nobody_honest_wrote_is_one_error(
     assert found.code == 2
     assert name in found.err
     assert "Traceback" not in found.err + found.out
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("model", "validate", "FILE"),
+        ("plan", "compute", "--model", "FILE"),
+        ("plan", "explain", "--model", "m.json", "--plan", "FILE"),
+        ("config", "check", "FILE"),
+        ("status", "--config", "FILE"),
+        ("size", "FILE"),
+        ("submit", "--config", "FILE"),
+        ("trafficlog", "replay", "--log", ".", "--mined", "FILE"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("zero", "is a device, expected a file"),
+        ("pipe", "is a pipe into which nobody writes, expected a file"),
+        ("huge", "has 5,368,709,120 bytes, expected a file of at most "),
+        ("folder", "Is a directory, expected a file"),
+    ],
+)
+def test_what_is_no_file_of_that_kind_is_said_before_it_is_read(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], name: str, said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("m.json").write_text(json.dumps(SOUND))
+    Path("zero").symlink_to("/dev/zero")
+    os.mkfifo("pipe")
+    Path("folder").mkdir()
+    with Path("huge").open("wb") as file:
+        file.truncate(5 * 2**30)
+    if "trafficlog" in arguments and name == "folder":
+        said = "is a directory"  # (the option says so)
+    found = run(*(name if a == "FILE" else a for a in arguments))
+    assert (found.code, name in found.err, said in found.err) == (2, True, True), found.err

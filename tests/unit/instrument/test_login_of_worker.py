@@ -13,6 +13,7 @@ from multilang import handshake, heartbeat, log_lines, run, tuple_message
 from secure_zookeeper import PASSWORD, make_certificates, write_jaas
 from stormpilot.instrument.collector import LoadCollector
 from stormpilot.instrument.keyed import KeyedState
+from stormpilot.logins import jaas
 from stormpilot.logins.jaas import SaslLogin
 from stormpilot.zookeeper.login import Login, Tls, login_of_worker
 
@@ -110,8 +111,7 @@ def test_storms_own_jaas_file_that_only_its_daemons_may_read_leaves_a_topology_i
     def refuse(*_: Any, **__: Any) -> None:
         raise PermissionError(errno.EACCES, "Permission denied")
 
-    monkeypatch.setattr(Path, "is_file", refuse)
-    monkeypatch.setattr(Path, "read_text", refuse)
+    monkeypatch.setattr(jaas, "read_text", refuse)
     assert login_of_worker({**DIGEST, JAAS: "/closed/jaas"}) == Login("a:b")
     with pytest.raises(ValueError, match=r"/closed/jaas \(java\.security.*cannot read it: Permission denied"):
         login_of_worker({JAAS: "/closed/jaas"})
