@@ -71,8 +71,11 @@ class TrafficLog(Live):
     @contextmanager
     def spark(self) -> Iterator[Any]:
         """A session of Spark."""
-        from stormpilot.history.spark import local_bytes, session, settings_of
+        from stormpilot.history.mine.log import tables_in
+        from stormpilot.history.spark import local_bytes, only_here, session, settings_of
 
+        if (folder := only_here(self.path, self.master, self.conf)) is not None:
+            tables_in(folder, self.path)  # what is no log is refused before half a minute of Spark
         settings = settings_of(list(self.conf))
         note("starting Spark")
         with session(self.master, settings, local_bytes(self.path)) as started:

@@ -186,6 +186,10 @@ def configuration(
     return wanted | dict(settings)
 
 
+_SETTINGS_ELSEWHERE = ("HADOOP_CONF_DIR", "YARN_CONF_DIR", "SPARK_CONF_DIR", "SPARK_HOME", "PYSPARK_GATEWAY_PORT")
+"""Variables of the environment by which Spark gets settings that we do not see."""
+
+
 def local_bytes(path: str) -> int | None:
     """Size of a local log; None of another one, or where it cannot be told."""
     parts = urlsplit(path)
@@ -196,6 +200,23 @@ def local_bytes(path: str) -> int | None:
         return sum(f.stat().st_size for f in folder.rglob("*.parquet"))
     except OSError:
         return None
+
+
+def only_here(path: str, master: str | None, options: Sequence[str]) -> Path | None:
+    """The folder that can be meant only on this machine's disks; None where Spark's file system may have another.
+
+    A path without a scheme, of which nothing is here, may be on the file system that Spark's settings name.
+    """
+    parts = urlsplit(path)
+    if parts.scheme not in ("", "file"):
+        return None
+    folder = Path(url2pathname(parts.path)) if parts.scheme else Path(path).expanduser()
+    elsewhere = (
+        not (master or "local").startswith("local")
+        or any("defaultFS" in option for option in options)
+        or any(name in os.environ for name in _SETTINGS_ELSEWHERE)
+    )
+    return None if elsewhere and not (parts.scheme or folder.exists()) else folder
 
 
 def as_spark_calls(path: str) -> str:

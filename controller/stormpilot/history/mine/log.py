@@ -136,6 +136,28 @@ def not_a_table(folder: str, inside: Sequence[str]) -> str | None:
     return f"{folder} is not a table of a traffic log: expected folders date=YYYY-MM-DD/, found {other[0]}/"
 
 
+def tables_in(folder: Path, path: str) -> list[str]:
+    """Tables of the log in a local folder, by their folders alone; errors call it `path`, as a person does.
+
+    Raises
+    ------
+    UsageError
+        There is nothing, or something else than a traffic log.
+    """
+    if not folder.exists():
+        raise UsageError(f"{path}: there is no such folder")
+    if not folder.is_dir():
+        raise UsageError(f"{path} is a file, expected the folder of a traffic log")
+    inside = _folders_in(folder)
+    found = sorted({*inside} & set(TABLES))
+    for name in found:
+        if why := not_a_table(str(folder / name), _folders_in(folder / name)):
+            raise UsageError(why)
+    if not found:
+        raise UsageError(not_a_log(path, inside))
+    return found
+
+
 def files_in(folder: Path, path: str) -> dict[str, Files]:
     """The files of each table of the log in a local folder, which a person knows as `path`.
 
@@ -146,18 +168,7 @@ def files_in(folder: Path, path: str) -> dict[str, Files]:
     NothingFoundError
         None of its files can be used.
     """
-    if not folder.exists():
-        raise UsageError(f"{path}: there is no such folder")
-    if not folder.is_dir():
-        raise UsageError(f"{path} is a file, expected the folder of a traffic log")
-    inside = _folders_in(folder)
-    found = dict[str, Files]()
-    for name in sorted({*inside} & set(TABLES)):
-        if why := not_a_table(str(folder / name), _folders_in(folder / name)):
-            raise UsageError(why)
-        found[name] = files_of(folder / name, name)
-    if not found:
-        raise UsageError(not_a_log(path, inside))
+    found = {name: files_of(folder / name, name) for name in tables_in(folder, path)}
     skipped = [s for of in found.values() for s in of.skipped]
     if skipped and not any(of.usable for of in found.values()):
         raise NothingFoundError(f"no file of {folder} can be used: {skipped[0].path}: {skipped[0].text}")
