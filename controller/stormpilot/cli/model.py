@@ -166,14 +166,13 @@ def show(model: FileArgument, format: FormatOption = Format.table) -> None:
 
 
 def _kinds() -> None:
-    from stormpilot.generate.models.clusters import KINDS, TAKES
+    from stormpilot.generate.models.clusters import KINDS, TAKES, option
     from stormpilot.generate.models.shapes import SHAPES
 
-    names = {"structure": "--from", "shapes": "--shape"}
     print_table(["kind", "what it is"], list(KINDS.items()))
     say("")
     for kind, takes in TAKES.items():
-        say(f"{kind} takes {', '.join(names.get(t, f'--{t}') for t in takes)}")
+        say(f"{kind} takes {', '.join(map(option, takes))}")
     say("")
     rows = []
     for s in SHAPES.values():

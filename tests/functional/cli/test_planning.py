@@ -86,21 +86,25 @@ def test_traffic_is_made_up_for_a_structure_of_yours(run: Run, files: Path) -> N
         ((), "expected a kind"),
         (("tiny",), "there is no kind 'tiny'; there are: small, loaded, unlike, planted, production"),
         (("small", "--topologies", "3"), "--topologies is not for small"),
-        (("loaded", "--shape", "ring"), "there is no shape 'ring'"),
-        (("loaded", "--load", "1.5"), "load is 1.5"),
-        (("loaded", "--executors", "3"), "executors is 3"),
+        (("loaded", "--shape", "ring"), ": --shape ring: there is no such shape; there are: "),
+        (("loaded", "--load", "1.5"), ": --load is 1.5, expected"),
+        (("loaded", "--executors", "3"), ": --executors is 3, expected"),
         (("loaded", "--executors", "12", "--topologies", "2", "--shape", "etl"), "too few for etl"),
+        (("unlike", "--spread", "0.5"), ": --spread is 0.5, expected"),
+        (("small", "--executors", "3"), ": --executors is 3 and --nodes 4, expected at least 6 and 2"),
+        (("planted", "--executors", "10"), ": --executors is 10, expected at least 8 for each of 2 nodes"),
+        (("loaded", "--memory-load", "0"), ": --memory-load is not for loaded, which takes --executors"),
         (("small", "--racks", "99"), "--racks is 99"),
         (("small", "--hidden", "x.json"), "only planted has a hidden plan"),
         (("loaded", "--hidden", "x.json", "--executors", "3"), "only planted has a hidden plan"),
         (("production",), "--from"),
         (
             ("planted", "--nodes", "13", "--topologies", "7"),
-            "nodes is 13, expected at least 2 for each of 7 topologies",
+            ": --nodes is 13, expected at least 2 for each of 7 topologies",
         ),
-        (("planted", "--load", "2"), "load is 2.0, expected a part of the CPU above 0, at most 1"),
-        (("unlike", "--memory-load", "1.2"), "memory_load is 1.2, expected a part of the memory above 0"),
-        (("unlike", "--nodes", "10", "--sites", "3"), "nodes is 10, expected at least 2, and 5 for each site"),
+        (("planted", "--load", "2"), ": --load is 2.0, expected a part of the CPU above 0, at most 1"),
+        (("unlike", "--memory-load", "1.2"), ": --memory-load is 1.2, expected a part of the memory above 0"),
+        (("unlike", "--nodes", "10", "--sites", "3"), ": --nodes is 10, expected at least 2, and 5 for each site"),
     ],
 )
 def test_what_cannot_be_generated_is_said(run: Run, arguments: tuple[str, ...], said: str) -> None:
@@ -113,6 +117,7 @@ def test_kinds_and_shapes_are_listed(run: Run) -> None:
     text = run("model", "generate", "--list").out
     for name in ("small", "loaded", "planted", "production", "flights", "wordcount", "etl"):
         assert name in text
+    assert "--slots, --memory-load, --sites" in text
 
 
 # --- validate ---------------------------------------------------------------------------------------------------------

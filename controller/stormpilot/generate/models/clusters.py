@@ -60,8 +60,8 @@ def generate(kind: str, asked: Asked, rng: np.random.Generator) -> tuple[Model, 
     if kind not in KINDS:
         raise UsageError(f"there is no kind {kind!r}; there are: {', '.join(KINDS)}")
     for field in Asked.__dataclass_fields__:
-        if getattr(asked, field) and field not in TAKES[kind]:
-            raise UsageError(f"{_option(field)} is not for {kind}, which takes {_takes(kind)}")
+        if getattr(asked, field) not in (None, ()) and field not in TAKES[kind]:
+            raise UsageError(f"{option(field)} is not for {kind}, which takes {_takes(kind)}")
     if asked.racks is not None and asked.racks < 1:
         raise UsageError(f"--racks is {asked.racks}, expected at least 1")
     model, plan = _made(kind, asked, rng)
@@ -85,10 +85,10 @@ def with_racks(model: Model, racks: int) -> Model:
 
 
 def _takes(kind: str) -> str:
-    return ", ".join(_option(f) for f in TAKES[kind])
+    return ", ".join(option(f) for f in TAKES[kind])
 
 
-def _option(field: str) -> str:
+def option(field: str) -> str:
     """The command line's name of a field."""
     return {"structure": "--from", "shapes": "--shape"}.get(field, "--" + field.replace("_", "-"))
 

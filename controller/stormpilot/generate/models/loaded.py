@@ -46,13 +46,13 @@ class Loaded:
 
     def __post_init__(self) -> None:
         if self.nodes is not None and self.nodes < 1:
-            raise UsageError(f"nodes is {self.nodes}, expected at least 1")
+            raise UsageError(f"--nodes is {self.nodes}, expected at least 1")
         for name in self.shapes:
             if name not in SHAPES:
-                raise UsageError(f"there is no shape {name!r}; there are: {', '.join(SHAPES)}")
+                raise UsageError(f"--shape {name}: there is no such shape; there are: {', '.join(SHAPES)}")
         if self.topologies < 1 or self.executors < 6 * self.topologies:
             raise UsageError(
-                f"executors is {self.executors}, expected at least 6 for each of {self.topologies} topologies"
+                f"--executors is {self.executors}, expected at least 6 for each of {self.topologies} topologies"
             )
         check_load(self.load)
 
@@ -68,7 +68,7 @@ class Small:
 
     def __post_init__(self) -> None:
         if self.executors < 6 or self.nodes < 2:
-            raise UsageError(f"expected at least 6 executors and 2 nodes, not {self.executors} and {self.nodes}")
+            raise UsageError(f"--executors is {self.executors} and --nodes {self.nodes}, expected at least 6 and 2")
         check_load(self.load_low)
         check_load(self.load_high)
 
@@ -164,7 +164,7 @@ def _worker_nodes(cpu: np.ndarray, slots: np.ndarray, workers: int) -> Ints:
     return free[np.argsort(-cpu[free], kind="stable")[:workers]]
 
 
-def check_load(load: float, name: str = "load", of: str = "CPU") -> None:
+def check_load(load: float, name: str = "--load", of: str = "CPU") -> None:
     """`UsageError` for what is no load."""
     if not 0.0 < load < 0.95:
         raise UsageError(f"{name} is {load}, expected a part of the {of} above 0 and below 0.95")

@@ -54,11 +54,13 @@ class Planted:
 
     def __post_init__(self) -> None:
         if self.executors < 8 * self.nodes:
-            raise UsageError(f"executors is {self.executors}, expected at least 8 for each of {self.nodes} nodes")
+            raise UsageError(f"--executors is {self.executors}, expected at least 8 for each of {self.nodes} nodes")
         if self.topology_count < 1 or self.nodes < 2 * self.topology_count:
-            raise UsageError(f"nodes is {self.nodes}, expected at least 2 for each of {self.topology_count} topologies")
+            raise UsageError(
+                f"--nodes is {self.nodes}, expected at least 2 for each of {self.topology_count} topologies"
+            )
         if not 0.0 < self.load <= 1.0:
-            raise UsageError(f"load is {self.load}, expected a part of the CPU above 0, at most 1")
+            raise UsageError(f"--load is {self.load}, expected a part of the CPU above 0, at most 1")
         if not 0.0 < self.noise < 0.6 or self.degree <= 0:
             raise UsageError("expected noise in (0, 0.6) and degree above 0")
 

@@ -49,23 +49,25 @@ class Unlike:
     def __post_init__(self) -> None:
         if self.topologies < 1 or self.executors < 6 * self.topologies:
             raise UsageError(
-                f"executors is {self.executors}, expected at least 6 for each of {self.topologies} topologies"
+                f"--executors is {self.executors}, expected at least 6 for each of {self.topologies} topologies"
             )
         check_load(self.load)
-        check_load(self.memory_load, "memory_load", "memory")
+        check_load(self.memory_load, "--memory-load", "memory")
         if not 1.0 <= self.spread <= 100.0:
-            raise UsageError(f"spread is {self.spread}, expected the largest node / the smallest, from 1 to 100")
+            raise UsageError(f"--spread is {self.spread}, expected the largest node / the smallest, from 1 to 100")
         if not self.slots or min(self.slots) < 1:
-            raise UsageError(f"slots are {self.slots}, expected at least 1 per node")
+            raise UsageError(f"--slots is {min(self.slots, default=0)}, expected at least 1 per node")
         if not 0.0 < self.slots_wanted <= 0.9:
             raise UsageError(f"slots_wanted is {self.slots_wanted}, expected a part above 0, at most 0.9")
         if not 0.0 <= self.skew <= 1.0:
             raise UsageError(f"skew is {self.skew}, expected 0 to 1")
         if self.sites < 0 or not 0.0 < self.site_share < 1.0:
-            raise UsageError("expected sites of at least 0, and site_share between 0 and 1")
+            raise UsageError(
+                f"--sites is {self.sites} and site_share {self.site_share}, expected at least 0, and between 0 and 1"
+            )
         if self.node_count < 2 or (self.sites and int(self.node_count * self.site_share) < self.sites):
             each = f", and {1 / self.site_share:g} for each site" if self.sites else ""
-            raise UsageError(f"nodes is {self.node_count}, expected at least 2{each}")
+            raise UsageError(f"--nodes is {self.node_count}, expected at least 2{each}")
 
     @property
     def node_count(self) -> int:
