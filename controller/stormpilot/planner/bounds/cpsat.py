@@ -236,7 +236,10 @@ class Assignment:
     def refuted(self) -> Infeasible:
         """The answer after a proof that nothing fits: of the model, or only of a planner that caps its workers."""
         c = self.frame.compiled
-        capped = bool((self.limits.max_executors < no_limits(c).max_executors).any())
+        most = no_limits(c).max_executors
+        spread = np.diff(c.first_executor) - c.workers + 1  # the others of the workers that must be used hold one each
+        most = np.where(self.limits.exact_workers, np.minimum(most, spread), most)
+        capped = bool((self.limits.max_executors < most).any())
         beside = " beside the planner's own cap of executors per worker (raise alpha)" if capped else ""
         return Infeasible(
             constraint=self._blame(),

@@ -18,13 +18,10 @@ from stormpilot.errors import UsageError
 from stormpilot.model.compiled import NOWHERE, Ints
 from stormpilot.model.values import Infeasible
 from stormpilot.planner.heuristics.component_graph import component_graph, executors_of, linearised
-from stormpilot.planner.methods.online import NodeKinds, caps, worker_bins, worker_classes
+from stormpilot.planner.methods.online import NodeKinds, capped, caps, worker_bins, worker_classes
 from stormpilot.planner.placement.layout import Frame, Layout, empty_layout
-from stormpilot.planner.placement.problem import (
-    LeftS,
-    Limits,
-)
-from stormpilot.planner.repair import repaired
+from stormpilot.planner.placement.problem import LeftS
+from stormpilot.planner.placement.result import Result
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -46,7 +43,7 @@ class Params:
                 raise UsageError(f"{name} is {value}, expected a number from 0 to 1")
 
 
-def place(frame: Frame, params: Params, rng: np.random.Generator, left_s: LeftS) -> Layout | Infeasible:
+def place(frame: Frame, params: Params, rng: np.random.Generator, left_s: LeftS) -> Result | Layout | Infeasible:
     """Executors to workers, workers to nodes, then repair where the greedy found no room."""
     c = frame.compiled
     max_executors = caps(frame, params.alpha)
@@ -55,7 +52,7 @@ def place(frame: Frame, params: Params, rng: np.random.Generator, left_s: LeftS)
     for t in range(c.topologies):
         _executors_to_workers(frame, t, int(max_executors[t]), params.beta, layout, kinds)
     _workers_to_nodes(frame, layout)
-    return repaired(frame, layout, Limits(max_executors, np.ones(c.topologies, dtype=np.bool_)), None, left_s)
+    return capped(frame, layout, params.alpha, left_s)
 
 
 def _executors_to_workers(frame: Frame, t: int, cap: int, beta: float, layout: Layout, kinds: NodeKinds) -> None:

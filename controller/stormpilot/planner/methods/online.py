@@ -22,10 +22,15 @@ from stormpilot.planner.placement.problem import (
     LeftS,
     Limits,
 )
+from stormpilot.planner.placement.result import Result
 from stormpilot.planner.repair import repaired
 
 if TYPE_CHECKING:
     from stormpilot.planner.heuristics.greedy import Bins, Items
+
+
+NAMED = 5
+"""So many topologies are named by a note."""
 
 
 @dataclass(frozen=True)
@@ -63,11 +68,29 @@ def caps(frame: Frame, alpha: float) -> Ints:
     return np.minimum(caps, c.sharing.most_executors)
 
 
-def place(frame: Frame, params: Params, rng: np.random.Generator, left_s: LeftS) -> Layout | Infeasible:
+def place(frame: Frame, params: Params, rng: np.random.Generator, left_s: LeftS) -> Result | Layout | Infeasible:
     """Both phases, then repair where the greedy found no room."""
+    return capped(frame, greedy(frame, params.alpha), params.alpha, left_s)
+
+
+def capped(frame: Frame, layout: Layout, alpha: float, left_s: LeftS) -> Result | Layout | Infeasible:
+    """The layout with what finds no room repaired: under M(alpha) or, where no plan is found so, under M(1).
+
+    The cap makes workers alike, no cluster needs it: a plan that breaks it is one, and its notes say so.
+    """
     exact = np.ones(frame.compiled.topologies, dtype=np.bool_)
-    limits = Limits(caps(frame, params.alpha), exact)
-    return repaired(frame, greedy(frame, params.alpha), limits, None, left_s)
+    most, widest = caps(frame, alpha), caps(frame, 1.0)
+    found = repaired(frame, layout, Limits(most, exact), None, left_s)
+    if not isinstance(found, Infeasible) or found.proved or left_s() <= 0 or (widest <= most).all():
+        return found
+    wider = repaired(frame, layout, Limits(widest, exact), None, left_s)
+    if isinstance(wider, Infeasible):
+        return wider
+    over = np.flatnonzero(np.bincount(frame.topology, wider.sizes() > most[frame.topology], len(most)) > 0)
+    names = [f"{frame.compiled.model.topologies[t].name} ({most[t]})" for t in over.tolist()]
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    text = f"workers hold more executors than alpha {alpha:g} allows, with which no plan was found"
+    return Result(wider, (f"{text}: {', '.join(names[:NAMED])}{more}",))
 
 
 def greedy(frame: Frame, alpha: float) -> Layout:

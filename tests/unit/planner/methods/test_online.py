@@ -119,15 +119,41 @@ def test_traffic_with_a_fixed_worker_counts_once() -> None:
     assert answer.metrics["inter_node_tps"] == 100.0
 
 
-def test_what_only_its_own_cap_forbids_is_not_called_proved():
+@pytest.mark.parametrize("planner", ["online", "offline"])
+def test_what_only_its_own_cap_forbids_is_planned_beyond_it(planner):
     """500 MHz on n1, the rest on n2: three executors in one worker, where alpha 0 allows two."""
     t = topology("t", {"big": 1, "x": 3}, workers=2, cpu_mhz={"big": 500.0, "x": 100.0})
     model = Model(supervisors=[supervisor("n1", 1, mhz=500.0), supervisor("n2", 1, mhz=500.0)], topologies=[t])
+    answer = compute(model, planner)
+    assert isinstance(answer, Plan)
+    assert groups(answer) == {frozenset({1}), frozenset({2, 3, 4})}
+    assert answer.notes == [
+        "workers hold more executors than alpha 0 allows, with which no plan was found: t (2)",
+    ]
+    wide = compute(model, planner, {"alpha": 1.0})
+    assert isinstance(wide, Plan)
+    assert not wide.notes
+
+
+def test_what_fits_on_unlike_nodes_only_with_unlike_workers_is_planned():
+    """A node of 16 cores and 7 of half a core: 8 workers of 20 executors each do not fit, most of them in one do."""
+    t = topology("t", {"x": 160}, workers=8, cpu_mhz={"x": 100.0})
+    nodes = [supervisor("large", 1, mhz=16_000.0), *(supervisor(f"s{i}", 1, mhz=500.0) for i in range(7))]
+    answer = compute(Model(supervisors=nodes, topologies=[t]), "online")
+    assert isinstance(answer, Plan)
+    assert answer.metrics["overload_mhz"] == 0
+    (note,) = answer.notes
+    assert note.endswith(": t (20)")
+
+
+def test_where_not_even_the_widest_cap_helps_the_proof_says_so():
+    """Of three executors no two fit on a node: another cap of executors per worker would not help."""
+    t = topology("t", {"x": 2, "y": 1}, workers=2, cpu_mhz={"x": 300.0, "y": 400.0})
+    model = Model(supervisors=[supervisor("n1", 1, mhz=500.0), supervisor("n2", 1, mhz=500.0)], topologies=[t])
     answer = compute(model, "online")
     assert isinstance(answer, Infeasible)
-    assert not answer.proved
-    assert "alpha" in answer.text
-    assert isinstance(compute(model, "online", {"alpha": 1.0}), Plan)
+    assert answer.proved
+    assert "alpha" not in answer.text
 
 
 @pytest.mark.parametrize("planner", ["online", "offline"])
