@@ -6,6 +6,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
+
 from stormpilot.model.carried import carried, source_tps
 from stormpilot.model.compiled import NOWHERE, compile_model
 from stormpilot.model.flow.model import depends_on_placement, flow_model
@@ -35,10 +37,9 @@ class Expectation:
         before_ms, ms = self.latency_ms
         before_tps, tps = self.carried_tps
         latency = f"latency {'?' if before_ms is None else f'{before_ms:.1f}'} -> {ms:.1f} ms"
-        return (
-            f"{latency}; carries {'?' if before_tps is None else f'{before_tps:.0f}'} -> {tps:.0f} tuples/s from "
-            + (f"its sources (then {self.bound})")
-        )
+        before = "?" if before_tps is None else f"{before_tps:.0f}"
+        rate = f"carries at most {before} -> {tps:.0f} tuples/s from its sources, which send {self.now_tps:.0f} now"
+        return f"{latency}; {rate} (then {self.bound})"
 
     @property
     def shortfall(self) -> str:
@@ -55,19 +56,22 @@ def expectations(model: Model, plan: Plan, traffic: Traffic, topology_ids: Colle
     if not topology_ids:
         return {}
     c = compile_model(model)
-    placement, cpu_mhz, sent = c.slots_of(plan), c.cpu_mhz, None
+    placement, cpu_mhz, thread_mhz, sent = c.slots_of(plan), c.cpu_mhz, c.cpu_mhz, None
     whole = not (c.current == NOWHERE).any()
     if traffic == "flow" and depends_on_placement(model):
         flow = flow_model(model, c)
         then = flow.predict(placement).cpu_mhz
         cpu_mhz = c.cpu_mhz + then - flow.predict(c.current).cpu_mhz if whole else then
+        # The difference is right for a node. Where shuffles went another way than the model has it, it gives an
+        # executor work that another one had: no executor has more than it has now, or than the model gives it.
+        thread_mhz = np.minimum(cpu_mhz, np.maximum(c.cpu_mhz, then))
         sent = flow.pairs(placement)
     then_ms = latency_ms(c, placement, sent, cpu_mhz)
     now_ms = latency_ms(c, c.current) if whole else None
     found = {}
     for t, topology in enumerate(model.topologies):
         if topology.id in topology_ids:
-            after = carried(c, placement, t, cpu_mhz)
+            after = carried(c, placement, t, cpu_mhz, thread_mhz)
             before = carried(c, c.current, t) if whole else None
             found[topology.id] = Expectation(
                 (None if now_ms is None else float(now_ms[t]), float(then_ms[t])),

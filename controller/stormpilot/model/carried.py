@@ -43,18 +43,28 @@ def carried_ratio(compiled: Compiled, placement: Ints, cpu_mhz: Floats | None = 
     return float(min(by_node.min(), by_thread.min(), MOST_RATIO))
 
 
-def carried(compiled: Compiled, placement: Ints, topology: int, cpu_mhz: Floats | None = None) -> Carried:
-    """Of one topology (its number), while the others go on as they are."""
+def carried(
+    compiled: Compiled,
+    placement: Ints,
+    topology: int,
+    cpu_mhz: Floats | None = None,
+    thread_mhz: Floats | None = None,
+) -> Carried:
+    """Of one topology (its number), while the others go on as they are.
+
+    `thread_mhz`: CPU of executors by themselves (E), where `cpu_mhz` is right only in the sum over a node.
+    """
     c = compiled
     cpu = c.cpu_mhz if cpu_mhz is None else cpu_mhz
+    thread = cpu if thread_mhz is None else thread_mhz
     node = c.slot_node[placement]
     has_mhz, of_a_core = _node_mhz(c), core_mhz(c)
     grows = _measured(c) & (c.topology == topology)
     own = np.bincount(node, cpu * grows, c.nodes)
     room = np.maximum(has_mhz - np.bincount(node, cpu * ~grows, c.nodes), 0.0)
     found = [(float(room[n] / own[n]), f"{c.node_ids[n]} has no CPU left") for n in np.flatnonzero(own > 0).tolist()]
-    for e in np.flatnonzero(grows & (cpu > 0)).tolist():
-        found.append((float(of_a_core[node[e]] / cpu[e]), f"{c.describe([e])} fills a core"))
+    for e in np.flatnonzero(grows & (thread > 0)).tolist():
+        found.append((float(of_a_core[node[e]] / thread[e]), f"{c.describe([e])} fills a core"))
     ratio, bound = min(found, key=lambda x: x[0], default=(MOST_RATIO, "nothing measured uses CPU"))
     if ratio >= MOST_RATIO:
         ratio, bound = MOST_RATIO, f"more than {MOST_RATIO:.0f} times the present rate"

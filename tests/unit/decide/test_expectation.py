@@ -1,0 +1,49 @@
+"""Latency and rate that a plan is expected to bring, beside those of what runs."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from doubles.models import PAIRED, SPREAD, Slots, model, plan, topology
+from stormpilot.decide.expectation import Expectation, expectations
+from stormpilot.model.values import Input, Model
+
+BESIDE_3: Slots = {("a", 1): (1, 2, 3), ("b", 1): (4,)}
+BESIDE_4: Slots = {("a", 1): (1, 2, 4), ("b", 1): (3,)}
+
+
+def shuffled(slots: Slots, cpu_mhz: dict[int, float]) -> Model:
+    """1 and 2 send to 3 and 4 by a shuffle, on nodes of many cores."""
+    t = topology(slots)
+    components = [t.components[0], msgspec.structs.replace(t.components[1], inputs=[Input(component="x")])]
+    executors = [msgspec.structs.replace(e, cpu_mhz=cpu_mhz.get(e.start, 10.0)) for e in t.executors]
+    on = model(msgspec.structs.replace(t, components=components, executors=executors))
+    return msgspec.structs.replace(
+        on, supervisors=[msgspec.structs.replace(s, cores=64.0, mhz=2000.0) for s in on.supervisors]
+    )
+
+
+def expected(on: Model, slots: Slots) -> Expectation:
+    return expectations(on, plan(slots), "flow", ["flights-1"])["flights-1"]
+
+
+def test_an_executor_is_not_expected_to_do_more_than_all_the_work() -> None:
+    """80% went to 3, where the model gives all to 4, which is near: by the plan 3 gets all of it, and not 180%."""
+    found = expected(shuffled(BESIDE_4, {3: 800.0, 4: 200.0}), BESIDE_3)
+    assert found.carried_tps == pytest.approx((2500.0, 2000.0), rel=0.02)
+    assert found.bound == "flights: y [3,3] fills a core"
+
+
+def test_what_stays_is_expected_as_it_was_measured() -> None:
+    found = expected(shuffled(BESIDE_4, {3: 800.0, 4: 200.0}), BESIDE_4)
+    assert found.carried_tps == pytest.approx((2500.0, 2500.0))
+
+
+def test_text_has_what_is_sent_beside_what_could_be() -> None:
+    """Less room for growth is no fall: both rates are above that of now."""
+    text = expectations(model(), plan(PAIRED), "measured", ["flights-1"])["flights-1"].text
+    assert "carries at most " in text
+    assert " tuples/s from its sources, which send 1000 now (then " in text
+    alone = expectations(model(topology(SPREAD)), plan(SPREAD), "measured", ["flights-1"])["flights-1"]
+    assert alone.shortfall == ""
