@@ -13,6 +13,7 @@ from litestar.openapi.datastructures import ResponseSpec
 
 from stormpilot.errors import RefusedError, StormpilotError, UnreachableError, UsageError
 from stormpilot.operate.topology_ref import UnknownTopologyError
+from stormpilot.printable import printable_lines
 from stormpilot.zookeeper.client import ConflictError
 
 log = structlog.get_logger(__name__)
@@ -92,7 +93,7 @@ def answer(request: Request[Any, Any, Any], error: Exception) -> Response[Proble
         log.error("a request failed", path=request.url.path, exc_info=error)
         status, code, detail = 500, "INTERNAL", "the controller's log has the details"
     title = TITLES.get(status, "Error")
-    problem = Problem(title=title, status=status, detail=detail, code=code, field=field)
+    problem = Problem(title=title, status=status, detail=printable_lines(detail), code=code, field=field)
     return Response(problem, status_code=status, media_type=MEDIA_TYPE, headers=headers)
 
 

@@ -17,6 +17,7 @@ from stormpilot.config import NotifySection
 from stormpilot.errors import UsageError
 from stormpilot.notify.cutter import Cutter
 from stormpilot.notify.events import Event
+from stormpilot.printable import printable
 from stormpilot.user_files import read_text
 
 log = structlog.get_logger(__name__)
@@ -88,7 +89,9 @@ class Webhook:
             if len(self._events) >= QUEUE:
                 self._events.popleft()
                 self.outcomes["dropped"] += 1
-            named = msgspec.structs.replace(event, id=f"n-{uuid.uuid4().hex[:12]}", controller=self._controller)
+            named = msgspec.structs.replace(
+                event, id=f"n-{uuid.uuid4().hex[:12]}", controller=self._controller, text=printable(event.text)
+            )
             self._events.append(named)
             self._changed.notify_all()
 

@@ -293,3 +293,12 @@ def test_stop_does_not_wait_for_a_receiver_that_hangs(receiver: Receiver, make: 
     assert not receiver.released.is_set()  # it came back while the receiver still hung
     receiver.released.set()
     assert receiver.texts == ["a"]
+
+
+def test_a_name_with_control_characters_makes_no_second_line_of_a_sentence(receiver: Receiver, make: Make) -> None:
+    """Fields for programs have the name as it is."""
+    name = "flights\nall is well\x1b[2J"
+    make(receiver.url).offer(Event(event="published", status="info", at_ms=1, text=f"{name}: moved", topology=name))
+    until(lambda: receiver.got, "the event")
+    assert receiver.texts == [r"flights\nall is well\x1b[2J: moved"]
+    assert receiver.got[0]["topology"] == name
