@@ -103,6 +103,8 @@ class Rolling:
     held: str = ""
     lacking: str = ""
     now_s: int = 0
+    set_back_s: int = 0
+    """By so much the leader's clock was set back."""
     apply_s: int = 2
     never_start: set[int] = field(default_factory=set)
     silent: set[int] = field(default_factory=set)
@@ -211,7 +213,7 @@ class Rolling:
         }
         stage = m.stage if m.phase == "ready" and not self.lacking else None
         return Facts(
-            now_ms=self.now_s * 1000,
+            now_ms=(self.now_s - self.set_back_s) * 1000,
             snapshot=snapshot(self.workers, self.hands_over),
             supervisors=frozenset(self.live),
             routes=self.routes,

@@ -139,6 +139,8 @@ def _step(
     h: Handover, draining: Collection[int], tasks: Mapping[int, KeyedTask], now_ms: int
 ) -> tuple[Handover | None, str]:
     for_ms = now_ms - h.since_ms
+    if for_ms < -DRAIN_MIN_MS:  # by a clock that was set back since, or is ahead of ours
+        h, for_ms = msgspec.structs.replace(h, since_ms=now_ms), 0
     if h.phase == "drain":
         if for_ms < DRAIN_MIN_MS or h.from_ in draining:
             return h, ""

@@ -180,14 +180,24 @@ def drained_at(route: ComponentRoute, task: int, until_ms: int) -> ComponentRout
 def settled(route: ComponentRoute, idle: Collection[int], now_ms: int, drain_timeout_ms: int) -> ComponentRoute:
     """The route without those draining tasks that are `idle` or had their time: they stand by from now on.
 
-    A task gets `DRAIN_MIN_MS` at least; at most until its own limit, or `drain_timeout_ms` where it has none.
+    A task gets `DRAIN_MIN_MS` at least; at most until its own limit, or `drain_timeout_ms` where it has none. One that
+    drains since a time that has not come, by a clock that was set back since or is ahead of ours, drains from now on.
     """
 
     def drains(d: DrainingTask) -> bool:
         until_ms = d.since_ms + drain_timeout_ms if d.until_ms is None else d.until_ms
         return now_ms - d.since_ms < DRAIN_MIN_MS or (d.task not in idle and now_ms < until_ms)
 
-    return msgspec.structs.replace(route, draining=[d for d in route.draining if drains(d)])
+    draining = [_begun_by_now(d, now_ms) for d in route.draining]
+    return msgspec.structs.replace(route, draining=[d for d in draining if drains(d)])
+
+
+def _begun_by_now(d: DrainingTask, now_ms: int) -> DrainingTask:
+    ahead_ms = d.since_ms - now_ms
+    if ahead_ms <= DRAIN_MIN_MS:
+        return d
+    until_ms = None if d.until_ms is None else d.until_ms - ahead_ms
+    return msgspec.structs.replace(d, since_ms=now_ms, until_ms=until_ms)
 
 
 def handed_on(route: ComponentRoute, tasks: Mapping[int, KeyedTask], now_ms: int) -> tuple[ComponentRoute, list[str]]:

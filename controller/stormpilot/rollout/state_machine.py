@@ -32,6 +32,8 @@ HELD_S = 30.0
 """A plan that is held (paused after it was published) is withdrawn after so long: a few rounds of the plug-in."""
 SUPERVISOR_SYNC_S = 10.0
 """Period at which a supervisor asks Nimbus for assignments that it was not told of; fixed in Storm's `Supervisor`."""
+CLOCKS_APART_MS = 10_000
+"""So far the clock of the next leader may be behind that of the last one without a word."""
 LACKS = "no spare capacity: "
 STILL_AWAY = "; its tasks get no tuples yet: "
 """Between how a rollout ends and why its tasks cannot come back yet: keyed state is on its way."""
@@ -56,6 +58,8 @@ def next_of(m: Rollout, facts: Facts, config: RolloutSection) -> Next | None:
     """Next writes; None: nothing, look again later."""
     if not m.running:
         return None
+    if (by_now := _begun_by_now(m, facts.now_ms)) is not m:
+        return Next(by_now, messages=("the clock was set back: times count from now",))
     table, messages = settled_table(facts, config)
     changed = table if table != facts.routes else None
     facts = replace(facts, routes=table)
@@ -67,6 +71,15 @@ def next_of(m: Rollout, facts: Facts, config: RolloutSection) -> Next | None:
     if found is None:
         return Next(m, changed, messages=messages) if changed is not None or messages else None
     return replace(found, routes=found.routes or changed, messages=(*messages, *found.messages))
+
+
+def _begun_by_now(m: Rollout, now_ms: int) -> Rollout:
+    """The rollout with no time in the future, which would keep it in its phase until the clock has come there again."""
+    names = ("since_ms", "started_at_ms", "applied_at_ms", "reported_at_ms")
+    times = {name: at_ms for name in names if (at_ms := getattr(m, name)) is not None}
+    if max(times.values()) <= now_ms + CLOCKS_APART_MS:
+        return m
+    return msgspec.structs.replace(m, **{name: min(at_ms, now_ms) for name, at_ms in times.items()})
 
 
 def given_back(m: Rollout, facts: Facts, outcome: Outcome, text: str) -> Next:

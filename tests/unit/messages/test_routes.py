@@ -126,3 +126,14 @@ def test_whatever_is_done_every_partition_belongs_to_an_active_task(steps: list[
         moved = sum(x != y for x, y in zip(before.partitions, route.partitions, strict=True))
         touched = max(Counter(before.partitions)[a], Counter(route.partitions)[a], Counter(route.partitions)[b])
         assert moved <= touched
+
+
+def test_a_task_that_drains_since_a_time_that_has_not_come_drains_from_now_on() -> None:
+    """By the clock of a command on another host, or one that was set back since."""
+    ahead = DrainingTask(task=5, since_ms=3_600_000, until_ms=3_605_000)
+    route = ComponentRoute(component="parse", active=[4], draining=[ahead])
+    now = settled(route, [5], 1_000, drain_timeout_ms=15_000)
+    assert now.draining == [DrainingTask(task=5, since_ms=1_000, until_ms=6_000)]
+    assert settled(now, [5], 1_000 + DRAIN_MIN_MS, drain_timeout_ms=15_000).draining == []
+    near = ComponentRoute(component="parse", active=[4], draining=[DrainingTask(task=5, since_ms=1_500)])
+    assert settled(near, [5], 1_000, drain_timeout_ms=15_000) == near

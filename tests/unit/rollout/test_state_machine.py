@@ -357,3 +357,17 @@ def test_what_is_over_stays_over(change: Callable[[Rollout], Rollout]) -> None:
     r = whole()
     r.rollout = change(r.rollout)
     assert r.look() is None
+
+
+@pytest.mark.parametrize("make", [Rolling, handing_over])
+def test_a_clock_that_is_set_back_by_an_hour_holds_nothing_up(make: Callable[[], Rolling]) -> None:
+    """Whenever that is; the leader may be another one, whose clock is behind."""
+    undisturbed = make()
+    undisturbed.until_ended()
+    for at_s in range(1, undisturbed.now_s):
+        r = make()
+        r.looks(at_s)
+        r.set_back_s = 3600
+        r.until_ended(at_most_s=2 * LOOKS)
+        r.everybody_gets_tuples()
+        assert r.rollout.outcome == "DONE", at_s
