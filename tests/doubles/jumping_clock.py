@@ -21,7 +21,7 @@ from stormpilot.planner import compute
 
 def main() -> None:
     config, hours = Path(sys.argv[1]), float(sys.argv[2])
-    real = time.time
+    real, real_ns = time.time, time.time_ns
     offset_s = 0.0
     log = structlog.get_logger(__name__)
 
@@ -31,6 +31,7 @@ def main() -> None:
         log.info("clock jumped", hours=hours)
 
     time.time = lambda: real() + offset_s
+    time.time_ns = lambda: real_ns() + round(offset_s * 1e9)
     signal.signal(signal.SIGUSR1, jump)
     logs.configure("info")
     signals.run(Daemon(load(config), compute, "online", "default"))

@@ -31,6 +31,8 @@ ROLLOUT_REST = 3.0
 CHANGE_REST, CHANGE_TIMES = 0.1, 3.0
 """A change of the traffic starts a cycle, if the last one began this part of a period ago, and so many times as long as
 it took."""
+CLOCK_STEP_S = 10.0
+"""From here on a change of the clock against the time that passed is a step: NTP nudges by far less."""
 BURST_S = 0.2
 """Changes come in bursts: how long to wait for the rest of one."""
 
@@ -60,6 +62,7 @@ class Leadership:
     _traffic_changed: set[str] = field(default_factory=set)
     _cycle_began_s: float = -math.inf
     _cycle_took_s: float = 0.0
+    _ahead_s: float | None = None
     schedule: Schedule = field(init=False)
 
     def __post_init__(self) -> None:
@@ -85,10 +88,24 @@ class Leadership:
         if not self.same_session():
             log.warning("session lost; rejoining election")
             return False
+        if (stepped_s := self._clock_stepped_s()) is not None:
+            log.warning("the clock was set; all that was observed begins anew", by_s=round(stepped_s))
+            return False
         if self.take_up_configuration():
             self.schedule.use(self._jobs())
             self.schedule.now("cycle")
         return True
+
+    def _clock_stepped_s(self) -> float | None:
+        """By how much the time of day was set since the last turn, where that is more than a nudge.
+
+        What a leadership remembers has times of that clock: a gain would be counted again only once it has come there.
+        """
+        ahead_s = self.now_ms() / 1000 - time.monotonic()
+        last_s, self._ahead_s = self._ahead_s, ahead_s
+        if last_s is None or abs(ahead_s - last_s) < CLOCK_STEP_S:
+            return None
+        return ahead_s - last_s
 
     def _do_what_is_due(self, work: dict[str, Callable[[], None]]) -> None:
         if self.wake.is_set():

@@ -110,6 +110,7 @@ def test_a_clock_that_jumps_moves_nothing(scene: Scene, hours: int) -> None:
         scene.cycles(2)
         scene.controller.send_signal(signal.SIGUSR1)
         until(lambda: scene.logged("clock jumped", mark), "the clock to jump")
+        until(lambda: scene.logged("the clock was set", mark), "the controller to see it")
         scene.cycles(5)
         assert not scene.logged("cycle failed", mark)
         assert scene.plan() == plan
