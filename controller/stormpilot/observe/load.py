@@ -45,6 +45,9 @@ class LoadHistory:
     ----------
     rejected
         How many readings were not believed, by reason.
+    ahead_ms
+        By topology: by how much the newest reading that was refused for its clock is ahead of ours (below 0: behind),
+        until one is believed.
     """
 
     def __init__(self, window_s: float):
@@ -56,6 +59,7 @@ class LoadHistory:
         self._newest: dict[tuple[str, str], LoadReport] = {}
         self._apart_ms: dict[str, int] = {}
         self.rejected: Counter[str] = Counter()
+        self.ahead_ms: dict[str, int] = {}
 
     def resize(self, window_s: float) -> None:
         """Keep what another window needs from now on; a longer one fills as time goes by."""
@@ -147,6 +151,7 @@ class LoadHistory:
         self._suspects = {k: s for k, s in self._suspects.items() if k[0] in keep}
         self._newest = {k: r for k, r in self._newest.items() if k[0] in keep}
         self._apart_ms = {t: at_ms for t, at_ms in self._apart_ms.items() if t in keep}
+        self.ahead_ms = {t: by_ms for t, by_ms in self.ahead_ms.items() if t in keep}
 
     def rates(self, topology_id: str, since_ms: int, now_ms: int) -> dict[int, TaskRates]:
         """Rates of every task that ever reported, over what was first seen at or after `since_ms`.
@@ -246,7 +251,10 @@ class LoadHistory:
         wrong = implausible_reading(load, now_ms)
         if wrong:
             self.rejected[wrong] += 1
+            if wrong in ("future", "old"):
+                self.ahead_ms[topology_id] = load.at_ms - now_ms
             return
+        self.ahead_ms.pop(topology_id, None)
         received = by_pair(load.received)
         work = sum(received.values()) + load.emitted
         sample = Sample(load, received, by_pair(load.sent), now_ms, work, follows=False)

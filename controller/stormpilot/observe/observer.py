@@ -13,6 +13,7 @@ from stormpilot.messages.load import TaskLoad
 from stormpilot.messages.routes import Routes
 from stormpilot.messages.thresholds import Profile, Thresholds
 from stormpilot.model.constraints import constrained
+from stormpilot.model.readiness import Readiness
 from stormpilot.model.unmeasured_cpu import with_guesses_that_fit
 from stormpilot.observe.build import ModelWithReadiness, build
 from stormpilot.observe.capacity import HostCapacity, last_there, measured, remembered
@@ -253,7 +254,9 @@ class Observer:
             self._cpu.evidence,
         )
         self._ignored.update(belief.ignored)
-        return belief
+        refused = {t: ms for t, ms in self._history.ahead_ms.items() if not self._history.newest(t)}
+        readiness = {t: _with_clock(r, refused[t]) if t in refused else r for t, r in belief.readiness.items()}
+        return replace(belief, readiness=readiness)
 
     def _polled(self, now_ms: int) -> None:
         self._polls_ms.append(now_ms)
@@ -304,6 +307,13 @@ class Observer:
             return traffic_ms
         self._changed_ms.pop(snapshot.id, None)
         return begin_ms
+
+
+def _with_clock(r: Readiness, ahead_ms: int) -> Readiness:
+    """With a word on reports that are there and refused, since their clock is far from ours."""
+    apart = f"{abs(ahead_ms) / 60_000:,.0f} min {'ahead of' if ahead_ms > 0 else 'behind'}"
+    text = f"{r.text}; reports are refused: {apart} the controller's clock (stormpilot doctor compares clocks)"
+    return replace(r, text=text)
 
 
 def _rolling(seen: StoreSnapshot) -> frozenset[str]:

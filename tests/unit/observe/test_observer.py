@@ -75,3 +75,20 @@ def test_what_was_measured_of_a_host_is_kept_while_its_supervisor_is_away() -> N
     assert cores(without, measured_ms + 90_000) == {"b": 4.0}
     assert cores(without, measured_ms + 90_000 + GONE_MS) == {"b": 4.0}
     assert cores(both, measured_ms + 120_000 + GONE_MS) == {"a": 4.0, "b": 4.0}, "away for a day"
+
+
+@pytest.mark.parametrize(("hours", "said"), [(-1, "60 min ahead of"), (2, "120 min behind")])
+def test_reports_that_are_refused_for_their_clock_are_told_from_none(hours: int, said: str) -> None:
+    """The controller's clock was set wrong: there are reports, and none is believed."""
+    job = topology(dict.fromkeys(range(1, 7), ("a", 6700)))
+    seen = StoreSnapshot(cluster=cluster("a"), topologies={job.id: job})
+    now_ms = T0_MS + hours * 3_600_000
+    observer = Observer(Read(seen, [report(20)]), LoadSection(), 0.8)
+    belief = observer.observe(now_ms).belief
+    assert belief is not None
+    text = belief.readiness[job.id].text
+    assert "tasks have no recent report" in text
+    assert f"; reports are refused: {said} the controller's clock (stormpilot doctor compares clocks)" in text
+    silent = Observer(Read(seen), LoadSection(), 0.8).observe(now_ms).belief
+    assert silent is not None
+    assert "refused" not in silent.readiness[job.id].text
