@@ -141,7 +141,7 @@ class PilotSchedulerTest {
   @Test
   void tellsTheClusterAndItsTopologiesAndSaysWhatItDid() throws Exception {
     try (TestZookeeper zookeeper = new TestZookeeper();
-        CuratorFramework zk = zookeeper.client()) {
+        CuratorFramework zk = zookeeper.patientClient()) {
       zk.create()
           .creatingParentsIfNeeded()
           .forPath("/elsewhere/v1/plans/t", "{\"schema\":1}".getBytes(StandardCharsets.UTF_8));
@@ -171,7 +171,7 @@ class PilotSchedulerTest {
   @Test
   void withAKeyFileThatCannotBeReadNoPlanIsAccepted() throws Exception {
     try (TestZookeeper zookeeper = new TestZookeeper();
-        CuratorFramework zk = zookeeper.client()) {
+        CuratorFramework zk = zookeeper.patientClient()) {
       String id = "flights-1-1763690000";
       zk.create()
           .creatingParentsIfNeeded()

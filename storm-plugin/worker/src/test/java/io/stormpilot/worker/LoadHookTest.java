@@ -37,6 +37,7 @@ import org.junit.jupiter.api.Test;
 /** The hook as Storm calls it, with nothing behind it that works, and with a ZooKeeper. */
 class LoadHookTest {
 
+  private static final Duration SOON = Duration.ofSeconds(300);
   private static final Tuple TUPLE = FakeTuples.tuple(1, "default");
 
   private static TopologyContext context(int task, String topologyId) {
@@ -133,7 +134,7 @@ class LoadHookTest {
   @Test
   void faultWhileCountingEndsTheMeasuringOfThatTaskOnly() throws Exception {
     try (TestZookeeper server = new TestZookeeper();
-        CuratorFramework zk = server.client()) {
+        CuratorFramework zk = server.patientClient()) {
       Map<String, Object> conf = conf(server);
       LoadHook broken = hook(2, "broken-1-1", conf);
       LoadHook sound = hook(1, "broken-1-1", conf);
@@ -141,14 +142,14 @@ class LoadHookTest {
       everything(broken);
       eventually(
           "the sound task alone to be reported",
-          Duration.ofSeconds(30),
+          SOON,
           () -> {
             String text = report(zk, "broken-1-1");
             return text.contains("\"task\":1") && !text.contains("\"task\":2");
           });
       broken.cleanup();
       sound.cleanup();
-      eventually("the reporter to end", Duration.ofSeconds(30), () -> mine().isEmpty());
+      eventually("the reporter to end", SOON, () -> mine().isEmpty());
     }
   }
 
@@ -166,7 +167,7 @@ class LoadHookTest {
   @Test
   void workerThatStartsAgainReportsAnew() throws Exception {
     try (TestZookeeper server = new TestZookeeper();
-        CuratorFramework zk = server.client()) {
+        CuratorFramework zk = server.patientClient()) {
       List<String> starts = new ArrayList<>();
       for (int run = 0; run < 2; run++) {
         LoadHook hook = hook(2, "again-1-1", conf(server));
@@ -176,7 +177,7 @@ class LoadHookTest {
         starts.add(
             eventually(
                 "a report of the new process",
-                Duration.ofSeconds(30),
+                SOON,
                 () -> {
                   Matcher found = RECEIVED_ONE.matcher(report(zk, "again-1-1"));
                   return found.find() && !starts.contains(found.group(1)) ? found.group(1) : null;

@@ -112,7 +112,7 @@ class BombTest {
   private void endsWell() throws Exception {
     view.getOutputStream().write('\n');
     view.getOutputStream().flush();
-    assertTrue(view.waitFor(60, TimeUnit.SECONDS));
+    assertTrue(view.waitFor(300, TimeUnit.SECONDS));
     assertEquals(0, view.exitValue());
   }
 

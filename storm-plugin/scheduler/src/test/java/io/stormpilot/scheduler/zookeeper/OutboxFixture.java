@@ -35,7 +35,7 @@ abstract class OutboxFixture {
 
   /** The client that the outbox writes with. */
   CuratorFramework client() {
-    return zookeeper.client();
+    return zookeeper.patientClient();
   }
 
   static JsonObject message(int n) {

@@ -306,8 +306,8 @@ class OutboxTest extends OutboxFixture {
     Map<String, Object> topologyConf = zookeeper.conf();
     topologyConf.put(Config.STORM_ZOOKEEPER_TOPOLOGY_AUTH_SCHEME, "digest");
     topologyConf.put(Config.STORM_ZOOKEEPER_TOPOLOGY_AUTH_PAYLOAD, "words:pass");
-    CuratorFramework nimbus = TestZookeeper.client(conf);
-    CuratorFramework worker = TestZookeeper.client(topologyConf);
+    CuratorFramework nimbus = TestZookeeper.client(TestZookeeper.patient(conf));
+    CuratorFramework worker = TestZookeeper.client(TestZookeeper.patient(topologyConf));
     try {
       ZnodeStore nimbuss = new ZnodeStore(nimbus);
       nimbuss.write(PATHS.status("t"), message(1));
@@ -335,7 +335,7 @@ class OutboxTest extends OutboxFixture {
     Map<String, Object> conf = zookeeper.conf();
     conf.put(Config.STORM_ZOOKEEPER_AUTH_SCHEME, "digest");
     conf.put(Config.STORM_ZOOKEEPER_AUTH_PAYLOAD, "someone:else");
-    CuratorFramework stranger = TestZookeeper.client(conf);
+    CuratorFramework stranger = TestZookeeper.client(TestZookeeper.patient(conf));
     try {
       new ZnodeStore(stranger).write(PATHS.status("t"), message(1));
       offer(PATHS.status("t"), 2);

@@ -19,7 +19,7 @@ import org.junit.jupiter.api.io.TempDir;
 
 class ProcTest {
 
-  private static final Duration SOON = Duration.ofSeconds(60);
+  private static final Duration SOON = Duration.ofSeconds(300);
 
   @TempDir Path root;
 
@@ -126,7 +126,7 @@ class ProcTest {
             },
             "Thread-77-split-executor[3, 3]");
     thread.start();
-    assertTrue(started.await(20, TimeUnit.SECONDS));
+    assertTrue(started.await(300, TimeUnit.SECONDS));
     try {
       Assumptions.assumeTrue(
           Files.exists(Path.of("/proc/self/task/" + ProcessHandle.current().pid() + "/children")),

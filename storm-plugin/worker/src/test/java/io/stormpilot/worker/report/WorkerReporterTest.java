@@ -31,7 +31,7 @@ import org.junit.jupiter.params.provider.ValueSource;
 
 class WorkerReporterTest {
 
-  private static final Duration SOON = Duration.ofSeconds(20);
+  private static final Duration SOON = Duration.ofSeconds(300);
 
   private final Map<String, byte[]> znodes = new ConcurrentHashMap<>();
   private volatile boolean away;

@@ -58,7 +58,7 @@ class RouteWatchTest {
     Map<String, Object> conf = Utils.readDefaultConfig();
     conf.put(Config.STORM_ZOOKEEPER_SERVERS, List.of("127.0.0.1"));
     conf.put(Config.STORM_ZOOKEEPER_PORT, zookeeper.getPort());
-    conf.put(RouteWatch.WAIT, 30);
+    conf.put(RouteWatch.WAIT, 300);
     return conf;
   }
 
