@@ -347,9 +347,10 @@ final class PlanParser {
     }
     String value = in.nextString();
     Fields.checkId(value, where);
-    if (value.indexOf('\n') >= 0) {
-      // Checksum and signature are made over lines: two plans must not have the same ones.
-      throw malformed("field " + where + " has a line break");
+    if (!Rejection.printable(value).equals(value)) {
+      // Checksum and signature are made over lines: two plans must not have the same ones. And the
+      // log has lines.
+      throw malformed("field " + where + " has a line break or another control character");
     }
     return value;
   }

@@ -22,7 +22,8 @@ public record RootOwner(String stormRoot, String nimbus) {
     Fields fields = new Fields(Payload.decode(data, Limits.SETTING));
     String nimbus = fields.idOrNull("nimbus");
     return new RootOwner(
-        printable(fields.id("stormRoot")), nimbus == null ? "" : printable(nimbus));
+        Rejection.printable(fields.id("stormRoot")),
+        nimbus == null ? "" : Rejection.printable(nimbus));
   }
 
   /** The message. */
@@ -33,9 +34,5 @@ public record RootOwner(String stormRoot, String nimbus) {
     o.addProperty("nimbus", nimbus);
     o.addProperty("claimedAtMs", claimedAtMs);
     return o;
-  }
-
-  private static String printable(String text) {
-    return text.replaceAll("\\p{Cntrl}", "?");
   }
 }

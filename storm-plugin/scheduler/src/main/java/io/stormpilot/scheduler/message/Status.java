@@ -69,8 +69,8 @@ public record Status(
       }
       return new Status(
           f.id("topologyId"),
-          f.idOrNull("planId"),
-          f.idOrNull("planSet"),
+          printableId(f, "planId"),
+          printableId(f, "planSet"),
           state,
           Reason.valueOf(f.text("code")),
           f.textOrNull("text"),
@@ -78,11 +78,16 @@ public record Status(
           f.integerOr("writtenAtMs", 0),
           (int) f.integerOr("movedWorkers", 0),
           (int) f.integerOr("pendingWorkers", 0),
-          f.idOrNull("inForcePlanId"),
+          printableId(f, "inForcePlanId"),
           (int) f.integerOr("workersWanted", 0));
     } catch (IllegalArgumentException e) {
       throw new MessageException(Reason.MALFORMED, "field code has an unknown value");
     }
+  }
+
+  private static String printableId(Fields fields, String name) throws MessageException {
+    String id = fields.idOrNull(name);
+    return id == null ? null : Rejection.printable(id);
   }
 
   /** Equal in all but the times and the counts that a writer stamps. */

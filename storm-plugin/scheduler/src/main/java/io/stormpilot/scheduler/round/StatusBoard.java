@@ -32,10 +32,11 @@ public final class StatusBoard {
     Map<String, Status> stampedAll = new HashMap<>();
     for (Status status : round) {
       Status before = last.getOrDefault(status.topologyId(), earlier.get(status.topologyId()));
-      long since = status.continues(before) ? Math.min(before.sinceMs(), now) : now;
+      boolean goesOn = status.continues(before) && before.sinceMs() > 0;
+      long since = goesOn ? Math.min(before.sinceMs(), now) : now;
       Status stamped = status.withTimes(since, now);
       stampedAll.put(status.topologyId(), stamped);
-      if (!stamped.sameContent(before) || since < before.sinceMs()) {
+      if (!stamped.sameContent(before) || since != before.sinceMs()) {
         news.add(stamped);
       }
     }

@@ -81,6 +81,9 @@ public final class PlacementParser {
         throw new MessageException(
             Reason.MALFORMED, "it has more than " + maxExecutors + " executors");
       }
+      if (port < 1 || port > 65535) {
+        throw new MessageException(Reason.MALFORMED, "an executor's port is no port: " + port);
+      }
       WorkerSlot slot = new WorkerSlot(supervisor, port);
       slots.put(new ExecutorDetails(start, end), known.computeIfAbsent(slot, s -> s));
     }

@@ -126,7 +126,9 @@ class SignatureTest {
     for (String field : List.of("planId", "planSet", "reasonCode")) {
       JsonObject plan = signed();
       plan.addProperty(field, "GAIN\nflights");
-      assertEquals("field " + field + " has a line break", read(plan, KEYS).rejection().text());
+      assertEquals(
+          "field " + field + " has a line break or another control character",
+          read(plan, KEYS).rejection().text());
     }
   }
 

@@ -12,6 +12,8 @@ import java.nio.charset.StandardCharsets;
 import java.util.List;
 import java.util.Map;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** {@code status/<topology-id>}. */
 class StatusTest {
@@ -43,13 +45,30 @@ class StatusTest {
   }
 
   /** The controller reads no status with a time that no calendar has. */
-  @Test
-  void aStatusOfAnEarlierLeaderDoesNotHoldSinceLaterThanNow() {
+  @ParameterizedTest
+  @ValueSource(longs = {Long.MAX_VALUE, 101, 0, -1, Long.MIN_VALUE})
+  void aStatusOfAnEarlierLeaderHoldsSinceATimeThatWas(long sinceMs) {
     Status status =
         new Status("t", null, null, State.FALLBACK, Reason.NO_PLAN, "", 0, 0, 0, 0, null, 3);
-    Map<String, Status> earlier = Map.of("t", status.withTimes(Long.MAX_VALUE, 50));
+    Map<String, Status> earlier = Map.of("t", status.withTimes(sinceMs, 50));
     assertEquals(
         List.of(status.withTimes(100, 100)), new StatusBoard().news(List.of(status), earlier, 100));
+  }
+
+  @Test
+  void whatWouldForgeALineOfTheLogDoesNot() throws Exception {
+    JsonObject status = Contract.json("status.json");
+    for (String field : List.of("planId", "planSet", "inForcePlanId", "text")) {
+      status.addProperty(field, "p-1\nINFO all is well\u001b[2J\u2028");
+    }
+    Status read = Status.read(status.toString().getBytes(StandardCharsets.UTF_8)).withTextCut();
+    String printable = "p-1?INFO all is well?[2J?";
+    assertEquals(printable, read.planId());
+    assertEquals(printable, read.planSet());
+    assertEquals(printable, read.inForcePlanId());
+    assertEquals(printable, read.text());
+    assertEquals(
+        printable, new Rejection(Reason.MALFORMED, status.get("text").getAsString()).text());
   }
 
   @Test

@@ -37,6 +37,8 @@ import org.apache.storm.topology.TopologyBuilder;
 import org.apache.storm.tuple.Fields;
 import org.apache.storm.utils.Utils;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** What is told of the cluster and of topologies. */
 class SnapshotTest {
@@ -101,6 +103,15 @@ class SnapshotTest {
       byte[] bytes = data.getBytes(StandardCharsets.UTF_8);
       assertThrows(MessageException.class, () -> PlacementParser.parse(bytes, 100), data);
     }
+  }
+
+  /** Executors are put back where they ran, whether that port is offered now or not. */
+  @ParameterizedTest
+  @ValueSource(ints = {Integer.MIN_VALUE, -1, 0, 65_536, Integer.MAX_VALUE})
+  void aSnapshotWithAPortThatIsNoneTellsNoPlacement(int port) {
+    String executor = "{\"start\":1,\"end\":1,\"supervisor\":\"sup-a\",\"port\":" + port + "}";
+    byte[] data = ("{\"executors\":[" + executor + "]}").getBytes(StandardCharsets.UTF_8);
+    assertThrows(MessageException.class, () -> PlacementParser.parse(data, 100));
   }
 
   private static JsonObject component(JsonObject snapshot, String id) {
