@@ -14,7 +14,7 @@ from benchmarks.sizes.dags import Dag
 from stormpilot.sizing.allocation import Method, allocate
 from stormpilot.sizing.performance import Light, Performance, Point
 from stormpilot.sizing.placement import Placed, place
-from stormpilot.sizing.prediction import SlotLoad, Threads, cores_of, predict, threads_of
+from stormpilot.sizing.prediction import Prediction, SlotLoad, Threads, cores_of, predict, threads_of
 from stormpilot.sizing.problem import Problem, Slot, parse
 from stormpilot.sizing.profiling import base_of
 
@@ -100,6 +100,20 @@ def row(problem: Problem, rate_tps: float, method: Method, mapping: str) -> dict
     }
 
 
+def used_up(problem: Problem, method: Method, mapping: str) -> str | None:
+    """Whether CPU or memory of the placement is predicted to end below the rate it is made for: a phrase, or None."""
+    answer = place(problem, allocate(problem, problem.rate_tps, method), mapping)
+    if not isinstance(answer, Placed):
+        return None
+    threads = threads_of(problem, answer.model, answer.plan)
+    found = predict(problem, threads, cores_of(problem, answer.model), problem.rate_tps)
+    if found.resources_tps is None or found.resources_tps >= problem.rate_tps:
+        return None
+    what = (found.resources or "").split(" of ")[0]
+    fullest = max(s.cpu_share if what == "CPU" else s.memory_share for s in found.slots)
+    return f"{what} of a node is predicted to be used up at {found.resources_tps:.1f}/s ({fullest:.0%} at the planned)"
+
+
 def with_predictions(problem: Problem, one: dict[str, Any]) -> dict[str, Any]:
     """A pair that was carried out, with what its placement should support and its slots use at the measured rate.
 
@@ -113,8 +127,8 @@ def with_predictions(problem: Problem, one: dict[str, Any]) -> dict[str, Any]:
     plain = [msgspec.structs.replace(m, base=None, light=[]) for m in problem.models]
     proportional = _slots(msgspec.structs.replace(problem, models=plain), threads, cores, one["actualTps"])
     return one | {
-        "predictedTps": limit.supported_tps,
-        "evenTps": predict(msgspec.structs.replace(problem, shuffle="even"), threads, cores).supported_tps,
+        "predictedTps": _carried(limit),
+        "evenTps": _carried(predict(msgspec.structs.replace(problem, shuffle="even"), threads, cores)),
         "unskewedTps": limit.unskewed_tps,
         "slotLoads": [
             {
@@ -125,6 +139,11 @@ def with_predictions(problem: Problem, one: dict[str, Any]) -> dict[str, Any]:
             for load in one["slotLoads"]
         ],
     }
+
+
+def _carried(limit: Prediction) -> float | None:
+    """The rate at which the first slot is full, or the CPU of its node or its memory is used up, whichever is less."""
+    return min((x for x in (limit.supported_tps, limit.resources_tps) if x is not None), default=None)
 
 
 def _slots(problem: Problem, threads: Threads, cores: Mapping[str, float], at_tps: float) -> dict[str, SlotLoad]:
