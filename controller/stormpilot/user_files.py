@@ -74,7 +74,7 @@ def read_stream(stream: _Stream, most_bytes: int, name: str = "stdin", begun: by
 
 
 def _first(file: IO[bytes], mode: int, path: Path) -> bytes:
-    """What comes at once; empty for an empty file. A pipe with a writer, or a terminal, is waited for."""
+    """Bytes that come at once; empty for an empty file. A pipe with a writer, or a terminal, is waited for."""
     piece: bytes | None = file.read(KIB)
     if piece is None:  # a pipe into which somebody will write, or a terminal
         os.set_blocking(file.fileno(), True)
