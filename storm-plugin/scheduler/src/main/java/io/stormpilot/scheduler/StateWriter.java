@@ -79,7 +79,7 @@ public final class StateWriter {
       View view,
       long now) {
     outbox.leading();
-    if (view.loaded()) {
+    if (view.loaded() && view.listed(paths.statuses())) {
       writeStatuses(round.statuses(), cluster, view, now);
     }
     writeCluster(

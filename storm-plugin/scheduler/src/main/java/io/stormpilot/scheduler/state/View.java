@@ -46,6 +46,8 @@ public record View(
 
   public static final int MAX_PROBLEMS = 20;
 
+  private static final String STATUSES = "/status";
+
   /** Nothing is known. */
   public static final View UNKNOWN = without(Root.UNKNOWN, 0);
 
@@ -69,9 +71,12 @@ public record View(
     problems = List.copyOf(problems);
   }
 
-  /** Everything has been read at least once since this Nimbus began to lead. */
+  /**
+   * Everything that plans depend on has been read at least once since this Nimbus began to lead.
+   * Statuses only tell what happened: a folder of them that cannot be listed ends no plan.
+   */
   public boolean loaded() {
-    return root == Root.OURS && unlisted.isEmpty();
+    return root == Root.OURS && unlisted.stream().allMatch(path -> path.endsWith(STATUSES));
   }
 
   /** All of it is of another Storm cluster: nothing of it is known here. */
