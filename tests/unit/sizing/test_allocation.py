@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sizing_problems import linear_topology, model, performance, problem
 from stormpilot.sizing.allocation import Allotment, Bundle, Method, allocate, by_model, linear, linear_bundle
+from stormpilot.sizing.performance import Base, Light
 from stormpilot.sizing.rates import input_gains
 
 
@@ -95,6 +97,18 @@ def test_one_thread_that_is_not_full_needs_less_in_proportion() -> None:
     p = model("m", (1, 10.0, 0.8, 0.4), (4, 20.0, 1.0, 0.6))
     assert by_model(p, 5.0) == (Bundle(1, 5.0, 0.4, 0.2),)
     assert linear(p, 25.0) == (Bundle(1, 10.0, 0.8, 0.4), Bundle(1, 10.0, 0.8, 0.4), Bundle(1, 5.0, 0.4, 0.2))
+
+
+def test_one_thread_with_few_tuples_needs_what_the_trials_say() -> None:
+    """2% of its peak: not 2% of its CPU, but 3% for the thread that waits and 1% for its tuples."""
+    x = model("x", (1, 100.0, 0.9, 0.2), (2, 150.0, 0.95, 0.25))
+    base = Base(cpu_share=0.1, memory_share=0.15, thread_cpu_share=0.03)
+    x = msgspec.structs.replace(x, base=base, light=[Light(rate_tps=10.0, cpu_share=0.18)])
+    for scale in (linear, by_model):
+        (few,) = scale(x, 2.0)
+        assert (few.threads, few.cpu_share, few.memory_share) == pytest.approx((1, 0.03 + 0.05 / 5, 0.004))
+        (many,) = scale(x, 95.0)
+        assert many.cpu_share == pytest.approx(0.95 * 0.9)
 
 
 def test_a_rate_that_divides_evenly_leaves_no_thread_over() -> None:
