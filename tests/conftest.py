@@ -64,12 +64,8 @@ def zookeeper(tmp_path: Path) -> Iterator[LocalZooKeeper]:
     """A running ZooKeeper of this test's own: `hosts`, `stop()`, `start()`, `pause()`, `resume()`."""
     from stormpilot.local.zookeeper import LocalZooKeeper
 
-    server = LocalZooKeeper(tmp_path / "zookeeper")
-    try:
-        server.start()
+    with LocalZooKeeper(tmp_path / "zookeeper") as server:
         yield server
-    finally:
-        server.close()
 
 
 @pytest.fixture

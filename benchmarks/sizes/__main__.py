@@ -18,7 +18,7 @@ from rich.console import Console
 from benchmarks.command import STARTED_S, exit_with, machine, results_of, resumable, say
 from benchmarks.sizes import cluster, day, page
 from benchmarks.sizes.cases import cases
-from benchmarks.sizes.compare import TASKS, measured_models, published_models, rows, used_up, with_predictions
+from benchmarks.sizes.compare import TASKS, measured_models, published_models, rows, with_predictions
 from benchmarks.sizes.dags import ALL, MICRO_TPS, linear_of
 from stormpilot.instrument.reporting import cpu_mhz
 
@@ -56,13 +56,7 @@ def main() -> int:
             for case in wanted
             if (file := cluster.result(OUT, case)).exists()
         ]
-        left = [case for case in wanted if not cluster.result(OUT, case).exists()]
-        found["left"] = len(left)
-        found["leftUsedUp"] = [
-            f"{case.problem.name} for {case.problem.rate_tps:g}/s by {case.pair}: {text}"
-            for case in left
-            if (text := used_up(case.problem, case.method, case.mapping)) is not None
-        ]
+        found["left"] = len(wanted) - len(found["cluster"])
     found["day"] = {v: json.loads(file.read_text()) for v in day.VARIANTS if (file := day.result(OUT, v)).exists()}
     (BENCH / "sizes.json").write_text(json.dumps(found, indent=1) + "\n")
     page.show(found, Console(width=160))

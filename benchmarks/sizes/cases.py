@@ -40,11 +40,6 @@ class Case:
         return f"{self.problem.name}-{self.problem.rate_tps:g}-{self.problem.shuffle}-{self.method}-{self.mapping}"
 
     @property
-    def pair(self) -> str:
-        """`MBA+SAM`."""
-        return f"{self.method}+{self.mapping}".upper()
-
-    @property
     def threads(self) -> Mapping[str, int]:
         """Threads by component."""
         return {a.component: a.threads for a in allocate(self.problem, self.problem.rate_tps, self.method).allotments}

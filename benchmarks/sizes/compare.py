@@ -100,20 +100,6 @@ def row(problem: Problem, rate_tps: float, method: Method, mapping: str) -> dict
     }
 
 
-def used_up(problem: Problem, method: Method, mapping: str) -> str | None:
-    """Whether CPU or memory of the placement is predicted to end below the rate it is made for: a phrase, or None."""
-    answer = place(problem, allocate(problem, problem.rate_tps, method), mapping)
-    if not isinstance(answer, Placed):
-        return None
-    threads = threads_of(problem, answer.model, answer.plan)
-    found = predict(problem, threads, cores_of(problem, answer.model), problem.rate_tps)
-    if found.resources_tps is None or found.resources_tps >= problem.rate_tps:
-        return None
-    what = (found.resources or "").split(" of ")[0]
-    fullest = max(s.cpu_share if what == "CPU" else s.memory_share for s in found.slots)
-    return f"{what} of a node is predicted to be used up at {found.resources_tps:.1f}/s ({fullest:.0%} at the planned)"
-
-
 def with_predictions(problem: Problem, one: dict[str, Any]) -> dict[str, Any]:
     """A pair that was carried out, with what its placement should support and its slots use at the measured rate.
 

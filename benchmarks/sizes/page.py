@@ -286,7 +286,6 @@ def _carried_out(found: dict[str, Any]) -> list[str]:
     told = ", ".join(f"{what} {'of too few points' if fit is None else f'{fit:.2f}'}" for what, fit in fits.items())
     even = [one for one in found["cluster"] if one["shuffle"] == "even"]
     left = f" {found['left']} cases more are left to carry out." if found["left"] else ""
-    left += "".join(f" Of these, {text}." for text in found.get("leftUsedUp", []))
     mhz = Counter(one["coreMhz"] for one in found["cluster"] if one.get("coreMhz"))
     other = "".join(
         f" {n} cases ran on cores of {core:,.0f} MHz, as many MHz for each node." for core, n in mhz.items()

@@ -10,6 +10,7 @@ import subprocess
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Self
 
 from stormpilot.errors import UnreachableError
 from stormpilot.local.home import Progress, StormHome, storm_home
@@ -105,7 +106,7 @@ def answers(host: str, port: int, timeout_s: float = 10.0) -> bool:
 
 
 class LocalZooKeeper:
-    """A single ZooKeeper of its own, a child of this process; data outlives `stop` and `start`.
+    """A single ZooKeeper of its own, a child of this process; data outlives `stop` and `start`. `with` it serves.
 
     Parameters
     ----------
@@ -129,6 +130,17 @@ class LocalZooKeeper:
         self._ports = Reservation()
         self._port = self._ports.take()[0]
         self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     @property
     def hosts(self) -> str:

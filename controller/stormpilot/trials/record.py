@@ -15,6 +15,7 @@ import msgspec
 from stormpilot.errors import UsageError
 from stormpilot.sizing.profiling import Trial
 from stormpilot.trials.slot import SlotSize
+from stormpilot.user_files import LARGE_BYTES, read_bytes
 
 
 class Guess(msgspec.Struct, frozen=True, kw_only=True, tag="guess"):
@@ -53,7 +54,7 @@ class Record:
         self._known: dict[tuple[int, int, int], Attempt] = {}
         self._guesses: dict[int, int] = {}
         try:
-            lines = file.read_bytes().splitlines() if file.exists() else []
+            lines = read_bytes(file, LARGE_BYTES).splitlines() if file.exists() else []
             if not lines:
                 file.write_bytes(msgspec.json.encode(of) + b"\n")
         except OSError as e:

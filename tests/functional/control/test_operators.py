@@ -72,12 +72,8 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.fixture(scope="module")
 def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalZooKeeper]:
     """One ZooKeeper for these tests, which leave it empty."""
-    server = LocalZooKeeper(tmp_path_factory.mktemp("zookeeper"))
-    try:
-        server.start()
+    with LocalZooKeeper(tmp_path_factory.mktemp("zookeeper")) as server:
         yield server
-    finally:
-        server.close()
 
 
 @pytest.fixture

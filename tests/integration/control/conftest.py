@@ -95,12 +95,8 @@ def held(shim: ShimDouble, reason: str, topology_id: str = ID) -> bool:
 @pytest.fixture(scope="package")
 def shared_zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalZooKeeper]:
     """One ZooKeeper for the tests that leave it alone; each has a root of its own."""
-    server = LocalZooKeeper(tmp_path_factory.mktemp("zookeeper"))
-    try:
-        server.start()
+    with LocalZooKeeper(tmp_path_factory.mktemp("zookeeper")) as server:
         yield server
-    finally:
-        server.close()
 
 
 @pytest.fixture

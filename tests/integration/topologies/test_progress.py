@@ -23,12 +23,8 @@ SRC = Path(__file__).parents[3] / "topologies" / "src"
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalZooKeeper]:
     """One server for all of these tests; each cleans up behind itself."""
-    server = LocalZooKeeper(tmp_path_factory.mktemp("zookeeper"))
-    try:
-        server.start()
+    with LocalZooKeeper(tmp_path_factory.mktemp("zookeeper")) as server:
         yield server
-    finally:
-        server.close()
 
 
 @pytest.fixture

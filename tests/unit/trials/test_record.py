@@ -90,6 +90,13 @@ def test_a_slot_of_another_size_is_refused(tmp_path: Path) -> None:
         record.add(0, trial(6), SlotSize(cores=0.3, mhz=2000.0, memory_mb=512.0))
 
 
+def test_a_device_is_no_record(tmp_path: Path) -> None:
+    """`/dev/zero` would fill the memory."""
+    (tmp_path / "record").symlink_to("/dev/zero")
+    with pytest.raises(UsageError, match="record: cannot keep the trials here: is a device, expected a file"):
+        Record(tmp_path / "record", OF)
+
+
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot keep the trials here"):
         Record(tmp_path / "missing" / "pi.trials.jsonl", OF)
