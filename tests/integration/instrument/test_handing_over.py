@@ -99,7 +99,7 @@ class Driver:
 
 @pytest.fixture
 def driver(zookeeper: LocalZooKeeper) -> Iterator[Driver]:
-    client = KazooClient(hosts=zookeeper.hosts)
+    client = KazooClient(hosts=zookeeper.hosts, timeout=60)  # its session outlives the outages
     client.start(timeout=300)
     yield Driver(client)
     client.stop()

@@ -45,7 +45,7 @@ def writing(conf: dict[str, Any], topology_id: str = "flights-1-1") -> Iterator[
 
 @pytest.fixture
 def reader(zookeeper: LocalZooKeeper) -> Iterator[KazooClient]:
-    client = KazooClient(hosts=zookeeper.hosts)
+    client = KazooClient(hosts=zookeeper.hosts, timeout=60)  # its session outlives the outages
     client.start(timeout=300)
     yield client
     client.stop()
