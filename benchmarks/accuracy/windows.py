@@ -174,7 +174,7 @@ def at_one_speed(windows: Sequence[Measured]) -> list[Measured]:
 
 def write(file: Path, windows: Sequence[Measured]) -> None:
     """Keep windows, so that a model can be judged on them again."""
-    file.write_bytes(msgspec.msgpack.encode(list(windows)))
+    file.write_bytes(msgspec.msgpack.encode(list(windows), enc_hook=dict))  # read-only mappings
 
 
 def read(file: Path) -> list[Measured]:

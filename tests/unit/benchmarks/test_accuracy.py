@@ -13,6 +13,7 @@ from benchmarks.accuracy.contention import Clocks, Contention, Filler
 from benchmarks.accuracy.processes import WorkerCpu
 from benchmarks.accuracy.windows import Measured
 from doubles.snapshots import COMPONENT_OF, cluster, everywhere, topology
+from stormpilot.observe.series import NOTHING
 from stormpilot.observe.task_rates import TaskRates
 
 WORKER, EXECUTOR = 0.05, 0.03
@@ -32,6 +33,7 @@ def rates(task: int, cores: float, shared: float) -> TaskRates:
         in_jvm=True,
         shared_cores=shared,
         received_tps={(1, "default"): 50.0} if task in (2, 3) else {},
+        sent_tps=NOTHING,
     )
 
 
