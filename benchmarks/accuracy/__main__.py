@@ -55,11 +55,11 @@ def main() -> int:
     """Measure the sets asked for, and judge both models on all that was measured; 0 where the goal is reached."""
     parser = argparse.ArgumentParser(prog="make bench-accuracy", description=__doc__)
     parser.add_argument("--settle-s", type=float, default=12.0, help="seconds without a gap before a window")
-    parser.add_argument("--warm-s", type=float, default=22.0, help="age of every worker before a window")
-    parser.add_argument("--window-s", type=float, default=16.0, help="length of a measured window")
+    parser.add_argument("--warm-s", type=float, default=40.0, help="age of every worker before a window")
+    parser.add_argument("--window-s", type=float, default=32.0, help="length of a measured window")
     parser.add_argument("--seed", type=int, default=1, help="of the placements")
     parser.add_argument("--set", dest="sets", action="append", choices=sorted(SETS), help="topologies side by side")
-    parser.add_argument("--within-s", type=float, default=360.0, help="of a set: no placement is begun after it")
+    parser.add_argument("--within-s", type=float, default=900.0, help="of a set: no placement is begun after it")
     parser.add_argument("--more", action="store_true", help="go on after the placements that were measured before")
     parser.add_argument("--report", action="store_true", help="measure nothing: judge what is there")
     parser.add_argument("--publish", action="store_true", help="write docs/results/accuracy.md too")
@@ -104,6 +104,7 @@ def write(
         "busy_ratio": [round(f(m.contention.busy_ratio for m in kept), 3) for f in (min, max)],
         "speed_ratio": speed_ratio(kept),
         "nice_ratio": [round(f(m.contention.nice_ratio for m in kept), 3) for f in (min, max)],
+        "children_cores": windows.children_cores(kept),
         "constants": constants(kept),
         "threads": executor_threads(kept),
         "rows": table.as_json(found),
@@ -173,6 +174,7 @@ def page(found: list[table.Row], result: dict[str, Any]) -> list[str]:
         "",
         "`rate`: tuples/s then, against the window that the prediction was made from.",
         "",
+        *_children(result.get("children_cores", {})),
         "## Constants",
         "",
         f"What a topology's own windows do not tell is drawn to constants. They fit {c['workers_windows']} windows of "
@@ -205,6 +207,23 @@ def _speed(ratio: list[float], as_counted: dict[str, Any]) -> str:
         f"of nodes with places are {as_counted['after_node_median']:.1%} in the median and "
         f"{as_counted['after_node_p95']:.1%} at the 95th percentile). "
     )
+
+
+def _children(cores: dict[str, dict[str, float]]) -> list[str]:
+    """What Python processes took in one worker, against the median of their other placements."""
+    told = []
+    for topology, by_placement in sorted(cores.items()):
+        others = [c for placement, c in by_placement.items() if placement != "merged"]
+        if "merged" in by_placement and others:
+            told.append(f"{topology} {by_placement['merged'] / statistics.median(others) - 1:+.0%}")
+    if not told:
+        return []
+    return [
+        "Both models take the work of Python processes for the same everywhere. Merged into one worker they took, to "
+        f"the median of their other placements, {', '.join(told)}. So what is predicted for that worker is too little, "
+        "and what is predicted from it too much.",
+        "",
+    ]
 
 
 def _disturbed(windows: list[str]) -> str:

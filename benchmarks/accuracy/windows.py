@@ -172,6 +172,16 @@ def at_one_speed(windows: Sequence[Measured]) -> list[Measured]:
     return [w.at_speed(w.contention.loops_per_s / median) if w.contention.loops_per_s > 0 else w for w in windows]
 
 
+def children_cores(windows: Sequence[Measured]) -> dict[str, dict[str, float]]:
+    """Cores of a topology's Python processes by placement, of topologies that have some."""
+    found: dict[str, dict[str, float]] = {}
+    for w in windows:
+        cores = sum(x.children_s for x in w.workers)
+        if w.contention.text() is None and cores > 0:
+            found.setdefault(w.name, {})[w.placement] = round(cores, 4)
+    return found
+
+
 def write(file: Path, windows: Sequence[Measured]) -> None:
     """Keep windows, so that a model can be judged on them again."""
     file.write_bytes(msgspec.msgpack.encode(list(windows), enc_hook=dict))  # read-only mappings

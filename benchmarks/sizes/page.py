@@ -21,6 +21,8 @@ CLAIM, CLAIMED_LEAST = "33% to 50% fewer slots", 0.33
 MANY_COMPONENTS = 7
 """In one slot; the micro DAGs have six with their source."""
 WANTED_PART = 0.95
+SHORT_TRIAL_S = 8.0
+"""Of cases whose file does not say how long their trials were."""
 """Actual rate by planned rate: the aim."""
 MODELS = {"published": "models of the paper", "measured": "models measured here"}
 HEAD = [
@@ -290,12 +292,14 @@ def _carried_out(found: dict[str, Any]) -> list[str]:
     other = "".join(
         f" {n} cases ran on cores of {core:,.0f} MHz, as many MHz for each node." for core, n in mhz.items()
     )
+    long = Counter(one.get("trialS", SHORT_TRIAL_S) for one in found["cluster"])
+    trials = " and ".join(f"{n} with trials of {s:g} s" for s, n in sorted(long.items()))
     return [
         filled(
             f"Dataflows of {', '.join(found['tasks'])}, sized by the measured models, submitted with one thread of "
             "each, carried out by `stormpilot apply-size` on isolated nodes of one slot each, and fed at rising rates: "
-            f"the highest stable rate, in steps of {found['cluster'][0]['step']:.0%}. The load average of the machine "
-            f"of {found['machine']['cores']} cores ({found['machine']['cpu']}) was {min(loads):.1f} to "
+            f"the highest stable rate, in steps of {found['cluster'][0]['step']:.0%}; {trials}. The load average of "
+            f"the machine of {found['machine']['cores']} cores ({found['machine']['cpu']}) was {min(loads):.1f} to "
             f"{max(loads):.1f}.{other}{left} The aim is {WANTED_PART:.0%} of the plan."
             + (f" Under the even shuffle, for which it is made, {_parts(even)}." if even else "")
         ),
