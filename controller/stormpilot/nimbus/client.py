@@ -180,7 +180,6 @@ class Nimbus:
             id=info.id,
             name=info.name,
             status=info.status,
-            scheduling_status=info.sched_status or "",
             executors=sorted(map(placed, info.executors), key=lambda e: e.start),
             errors={c: [e.error for e in errors] for c, errors in (info.errors or {}).items() if errors},
         )

@@ -100,7 +100,6 @@ class TopologyDetail:
     id: str
     name: str
     status: str
-    scheduling_status: str
     executors: list[PlacedExecutor]
     errors: dict[str, list[str]]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -209,7 +208,6 @@ def test_steady_counter_never_gives_another_rate(arrivals: list[tuple[float, Tas
         assert 0 <= r.covered_s <= 4 * 900
 
 
-Corrupt = Callable[[TaskLoad], TaskLoad]
 ANY_INT = st.integers(-(2**62), 2**62)
 
 

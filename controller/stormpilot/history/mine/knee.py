@@ -172,7 +172,7 @@ def _band(off: Floats) -> float:
 
 @dataclass(frozen=True)
 class _Fit:
-    """By draw: the knee (nan: none), the level below it, the slopes above it (draws, bends).
+    """By draw: the knee (nan: none), the level below it.
 
     `at_foot`: the best candidate is the lowest one, or has just the least number of bins below it. `curve` (draws,
     bins): the nearest one without a knee; `smooth`: it is as near as the best candidate.
@@ -180,7 +180,6 @@ class _Fit:
 
     knee_ratio: Floats
     level: Floats
-    slopes: Floats
     at_foot: npt.NDArray[np.bool_]
     smooth: npt.NDArray[np.bool_]
     curve: Floats
@@ -235,4 +234,4 @@ def _fit(load_ratio: Floats, w: Floats, y: Floats) -> _Fit:
     known &= (above[draw, best] > LEAST_BINS) & (windows[draw, best] >= LEAST_WINDOWS)
     found = slopes[draw, best]
     level = (sy - (found * sx[draw, best]).sum(axis=-1)) / sw
-    return _Fit(np.where(known, tried[best], np.nan), level, found, at_foot, smooth, curve)
+    return _Fit(np.where(known, tried[best], np.nan), level, at_foot, smooth, curve)

@@ -128,18 +128,6 @@ class FlowSearch:
             pace.done += level
         return Found(Layout(best_worker, best_node), float(best[1]), float(best[0]), pace.done, pace.cut)
 
-    def climb(self, start: Layout, rng: np.random.Generator, in_vain: int) -> Layout:
-        """Only improve, until so many tries per executor in a row find nothing; limits that are broken come first."""
-        state = self._state(start, int(rng.integers(1, 2**62)))
-        worker, node = state.worker.copy(), state.node.copy()
-        best = np.array([state.sums[VIOLATION], self._cost(state)])
-        before = best + 1.0
-        while (best < before).any():
-            before = best.copy()
-            tries = in_vain * len(self.rules.movable)
-            anneal(self.flows, self.rules, state, self.scratch, tries, 0.0, FIRM * self.price, best, worker, node)
-        return Layout(worker, node)
-
     def _cost(self, state: State) -> float:
         return float(state.sums[TRAFFIC] + self.rules.restart_tps[0] * state.sums[RESTARTED])
 
