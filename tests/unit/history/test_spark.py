@@ -1,3 +1,5 @@
+"""Options of trafficlog mine and replay as settings of Spark, and times of a log."""
+
 from __future__ import annotations
 
 import subprocess

@@ -1,3 +1,5 @@
+"""The collector bolt: the newest load of every task once a period, and every tuple acked."""
+
 from __future__ import annotations
 
 import json

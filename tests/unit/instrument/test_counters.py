@@ -1,3 +1,5 @@
+"""Counters of bolts and spouts: what counts, the bound on pairs, several threads."""
+
 from __future__ import annotations
 
 import threading

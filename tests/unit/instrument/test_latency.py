@@ -1,3 +1,5 @@
+"""The histogram of latencies: its buckets, and quantiles of it."""
+
 from __future__ import annotations
 
 import math

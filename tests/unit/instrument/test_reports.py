@@ -1,3 +1,5 @@
+"""Load reports of a collector: which process of a task is believed, and texts that fit into a znode."""
+
 from __future__ import annotations
 
 import gzip

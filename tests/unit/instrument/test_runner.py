@@ -1,3 +1,5 @@
+"""The class that `stormpilot_run` derives from a component of a user."""
+
 from __future__ import annotations
 
 from typing import Any

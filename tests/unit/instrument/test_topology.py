@@ -1,3 +1,5 @@
+"""Load stream and collector, added to a topology of a user."""
+
 from __future__ import annotations
 
 import json

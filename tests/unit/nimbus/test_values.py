@@ -1,3 +1,5 @@
+"""Addresses of Nimbus."""
+
 from __future__ import annotations
 
 import pytest

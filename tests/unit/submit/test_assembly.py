@@ -1,3 +1,5 @@
+"""The Thrift topology made of a class of a project."""
+
 from __future__ import annotations
 
 from typing import Any, ClassVar

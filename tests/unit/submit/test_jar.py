@@ -1,3 +1,5 @@
+"""The jar of a project's sources."""
+
 from __future__ import annotations
 
 import errno

@@ -1,3 +1,5 @@
+"""A streamparse project on disk: every error names the file, the field and what was expected."""
+
 from __future__ import annotations
 
 import json

@@ -1,3 +1,5 @@
+"""The rate of a source, and rates that take turns."""
+
 import pytest
 
 from pacing import Pacer, RateSchedule

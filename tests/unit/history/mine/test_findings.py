@@ -1,3 +1,5 @@
+"""Numbers that mining finds: each with its evidence and interval, or the default with the reason."""
+
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta

@@ -1,3 +1,5 @@
+"""Mined thresholds in ZooKeeper: for every id of a name, beside what replay recommended."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence

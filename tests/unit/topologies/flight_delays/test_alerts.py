@@ -1,3 +1,5 @@
+"""Alerts on windows of delays."""
+
 from flight_delays.alerts import Alert, Thresholds
 from flight_delays.delay_windows import WindowResult
 

@@ -1,3 +1,5 @@
+"""The file of flights, shared among tasks by offsets."""
+
 import sys
 import zipfile
 from itertools import islice

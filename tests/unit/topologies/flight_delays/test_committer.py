@@ -1,3 +1,5 @@
+"""The progress of a source, written in the background."""
+
 from dataclasses import replace
 
 import pytest

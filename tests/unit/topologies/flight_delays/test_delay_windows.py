@@ -1,3 +1,5 @@
+"""Windows of delays, by route or carrier."""
+
 from itertools import islice
 
 from flight_delays.archive import data_dir, rows

@@ -1,3 +1,5 @@
+"""Offsets of a source: acknowledged, failed, replayed."""
+
 from random import Random
 
 import pytest

@@ -1,3 +1,5 @@
+"""The progress of a source as JSON."""
+
 import json
 
 import pytest

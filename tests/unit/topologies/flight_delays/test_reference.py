@@ -1,3 +1,5 @@
+"""Tables that flights are joined with."""
+
 import tracemalloc
 
 import pytest

@@ -1,3 +1,5 @@
+"""Settings of the topology `flights`."""
+
 import pytest
 
 from flight_delays.settings import Settings

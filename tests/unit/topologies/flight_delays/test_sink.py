@@ -1,3 +1,5 @@
+"""Counts and checksums of the sink."""
+
 from flight_delays.sink import Ledger
 
 ROUTE = ["route", "JFK-LAX", "Los Angeles", 50, 1.0, 2.0, 30, 0.2, 0.0, "full"]

@@ -1,3 +1,5 @@
+"""Sentences that are made up, the same for the same seed."""
+
 from collections import Counter
 
 import pytest

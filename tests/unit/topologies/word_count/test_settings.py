@@ -1,3 +1,5 @@
+"""Settings of the word counts."""
+
 import pytest
 
 from word_count.settings import Settings

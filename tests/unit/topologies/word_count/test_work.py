@@ -1,3 +1,5 @@
+"""The work of a sentence, and the topics that are hot."""
+
 from collections import Counter
 
 import pytest
