@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Concatenate, ParamSpec, TypeVa
 import typer
 
 from stormpilot.cli.output import Format, FormatOption, print_json
-from stormpilot.errors import UsageError
+from stormpilot.errors import UnreachableError, UsageError
 from stormpilot.zookeeper.login import Login
 from stormpilot.zookeeper.paths import DEFAULT_ROOT, Paths
 
@@ -28,6 +28,7 @@ Own = ParamSpec("Own")
 T = TypeVar("T")
 
 DEFAULT_HOSTS = "127.0.0.1:2181"
+UNNAMED = "Nothing names its address: give --config controller.yaml, --zookeeper HOSTS or STORMPILOT_ZOOKEEPER"
 ZooKeeperOption = Annotated[
     str | None,
     typer.Option(
@@ -50,12 +51,16 @@ ConfigOption = Annotated[
 
 @dataclass(frozen=True)
 class Place:
-    """Where our znodes are, and as whom to ask; `named`: servers were given on the command line."""
+    """Where our znodes are, and as whom to ask.
+
+    `named`: servers were given on the command line; `source`: a sentence on what names them else.
+    """
 
     hosts: str
     paths: Paths
     login: Login
     named: bool = False
+    source: str = ""
 
 
 @dataclass(frozen=True)
@@ -166,14 +171,14 @@ def place(zookeeper: str | None, root: str | None, config: Path | None) -> Place
     """Options win over the configuration file, which wins over the defaults."""
     if root is not None and (not root.startswith("/") or root == "/"):
         raise UsageError(f"--root is {root!r}, expected a path such as {DEFAULT_ROOT}")
+    named = zookeeper is not None
     if config is None:
-        return Place(zookeeper or DEFAULT_HOSTS, Paths(root or DEFAULT_ROOT), Login(), zookeeper is not None)
+        return Place(zookeeper or DEFAULT_HOSTS, Paths(root or DEFAULT_ROOT), Login(), named, "" if named else UNNAMED)
     from stormpilot.config import load, zookeeper_login
 
     section = load(config).zookeeper
-    return Place(
-        zookeeper or section.hosts, Paths(root or section.root), zookeeper_login(section), zookeeper is not None
-    )
+    source = "" if named else f"Its address is zookeeper.hosts of {config}"
+    return Place(zookeeper or section.hosts, Paths(root or section.root), zookeeper_login(section), named, source)
 
 
 def signing_key(config: Path | None) -> bytes | None:
@@ -190,7 +195,12 @@ def connected(where: Place) -> Iterator[ZooKeeper]:
     """A session for one command; `UnreachableError` when ZooKeeper does not answer."""
     from stormpilot.zookeeper.client import connect
 
-    zookeeper = connect(where.hosts, login=where.login)
+    try:
+        zookeeper = connect(where.hosts, login=where.login)
+    except UnreachableError as e:
+        if not where.source:
+            raise
+        raise UnreachableError(f"{e} {where.source}") from e
     try:
         yield zookeeper
     finally:

@@ -53,6 +53,8 @@ def show(shown: dict[str, Any]) -> None:
         say_line("paused", ", ".join("everything" if p == "_all" else p for p in shown["paused"]))
     for head, text in settings_lines(shown["settings"]):
         say_line(head, text)
+    if scheduler["seen"] and not shown["topologies"]:
+        say_line("topologies", "none runs")
     if shown["topologies"]:
         say("")
         _topologies(shown["topologies"])

@@ -29,7 +29,8 @@ def load(path: Path) -> Config:
     try:
         text = read_text(path)
     except (OSError, UnicodeDecodeError) as e:
-        raise UsageError(f"{path}: cannot read the configuration: {getattr(e, 'strerror', None) or e}") from e
+        hint = "; stormpilot config example -o FILE writes one" if isinstance(e, FileNotFoundError) else ""
+        raise UsageError(f"{path}: cannot read the configuration: {getattr(e, 'strerror', None) or e}{hint}") from e
     return parse(text, str(path), path.parent)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Literal
 
 import msgspec
@@ -33,10 +34,32 @@ ADVANCED = {"advanced": True}
 """`Meta.extra` of a setting that few installations change: marked so, and left out of the example file."""
 
 
+KINDS = {
+    "float": "a number",
+    "int": "a whole number",
+    "str": "a text",
+    "bool": "true or false",
+    "array": "a list",
+    "object": "names with values (name: value)",
+    "null": "nothing",
+}
+"""Kinds of values as msgspec names them, in words."""
+
+
 def in_words(expected: str) -> str:
-    """msgspec's sentence on a value that matches no pattern, in words; any other stays."""
+    """msgspec's sentence on a value of another kind or form, in words; any other stays."""
     _, found, pattern = expected.partition(" matching regex ")
-    return next((f"expected {words}" for p, words in FORMS.items() if found and pattern == repr(p)), expected)
+    for form, words in FORMS.items():
+        if found and pattern == repr(form):
+            return f"expected {words}"
+    if not expected.startswith("Expected `"):
+        return expected
+    kinds = re.sub(r"`([a-z]+(?: \| [a-z]+)*)`", lambda m: " or ".join(map(_kind, m[1].split(" | "))), expected)
+    return kinds.replace("Expected", "expected", 1)
+
+
+def _kind(name: str) -> str:
+    return KINDS.get(name, f"`{name}`")
 
 
 class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

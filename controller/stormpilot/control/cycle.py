@@ -26,10 +26,10 @@ from stormpilot.messages.moves import MoveState
 from stormpilot.model.subset import traffic_of_each
 from stormpilot.observe.build import ModelWithReadiness
 from stormpilot.observe.observer import Observation, Observer
+from stormpilot.observe.reader import NO_SNAPSHOT
 from stormpilot.publish.publisher import Publisher
 from stormpilot.tuning.recommendation import choices
 
-NO_SNAPSHOT = "no cluster snapshot yet: check storm.scheduler on Nimbus"
 Propose = Callable[[Situation], Verdict | None]
 """The next verdict of a proposer, made in the situation that the one before led to; None: it has no more."""
 

@@ -73,7 +73,9 @@ class Nimbus:
                 return cls(client, address)
         if address.login is not None:
             _refuse_login(address, failed[0])
-        raise UnreachableError(f"Nimbus at {address} is not reachable: {_words(failed[0])}") from failed[0]
+        raise UnreachableError(
+            f"Nimbus at {address} is not reachable: {_words(failed[0])}; is it up, is that its nimbus.thrift.port?"
+        ) from failed[0]
 
     @classmethod
     def connect_leader(cls, address: Address, timeout_s: float = DEFAULT_TIMEOUT_S) -> Nimbus:

@@ -36,6 +36,10 @@ from stormpilot.zookeeper.paths import Paths
 M = TypeVar("M", bound=Message)
 
 MAX_NAME_BYTES = 200
+NO_SNAPSHOT = (
+    "no cluster snapshot yet: put `storm.scheduler: io.stormpilot.PilotScheduler` into storm.yaml of Nimbus, and "
+    "restart it; where that is done, stormpilot doctor tells what is wrong"
+)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from stormpilot.config import Config, LoadSection
 from stormpilot.errors import RefusedError
 from stormpilot.observe.build import ModelWithReadiness
 from stormpilot.observe.observer import Observer
-from stormpilot.observe.reader import Reader
+from stormpilot.observe.reader import NO_SNAPSHOT, Reader
 from stormpilot.operate.operator import Operator
 
 POLL_S = 1.0
@@ -44,5 +44,5 @@ def live_model(
         left(max(0.0, left_s))
         belief = observer.observe(clock.now_ms()).belief
     if belief is None:
-        raise RefusedError("no cluster snapshot yet: check storm.scheduler on Nimbus")
+        raise RefusedError(NO_SNAPSHOT)
     return belief

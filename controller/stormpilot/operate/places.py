@@ -8,6 +8,7 @@ from collections.abc import Collection
 from stormpilot.errors import RefusedError, UsageError
 from stormpilot.messages.core import ClusterSnapshot, SupervisorPart
 from stormpilot.messages.settings import DrainSetting, ExcludeSetting, PinSetting
+from stormpilot.observe.reader import NO_SNAPSHOT
 from stormpilot.operate.change import Change
 from stormpilot.operate.operator import Operator
 from stormpilot.operate.parameters import (
@@ -145,7 +146,7 @@ def supervisor_named(operator: Operator, name: str) -> SupervisorPart:
 def _supervisors(operator: Operator) -> list[SupervisorPart]:
     cluster, _ = operator.read(operator.paths.cluster, ClusterSnapshot)
     if cluster is None:
-        raise RefusedError("no cluster snapshot yet: check storm.scheduler on Nimbus")
+        raise RefusedError(NO_SNAPSHOT)
     return cluster.supervisors
 
 

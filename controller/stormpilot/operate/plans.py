@@ -10,7 +10,7 @@ from stormpilot.errors import RefusedError, UsageError
 from stormpilot.messages.core import HistoryEntry, PlanMessage, decode
 from stormpilot.model.values import Model
 from stormpilot.observe.build import build
-from stormpilot.observe.reader import Reader
+from stormpilot.observe.reader import NO_SNAPSHOT, Reader
 from stormpilot.operate.topology_ref import topology_ref
 from stormpilot.zookeeper.client import ZooKeeper
 from stormpilot.zookeeper.paths import Paths
@@ -33,7 +33,7 @@ def published_plan(zookeeper: ZooKeeper, paths: Paths, topology: str) -> Publish
     """The newest plan of a topology (published, else proposed) with the model of what runs; no rates are measured."""
     seen = Reader(zookeeper, paths).read()
     if seen.cluster is None:
-        raise RefusedError("no cluster snapshot yet: check storm.scheduler on Nimbus")
+        raise RefusedError(NO_SNAPSHOT)
     i = topology_ref(seen.topologies, topology).id
     found = seen.plans.get(i)
     if found is not None and found.message is None:

@@ -19,7 +19,7 @@ from stormpilot.model.subset import subset
 from stormpilot.model.values import Model
 from stormpilot.model.violations import Violation
 from stormpilot.observe.observer import Observer
-from stormpilot.observe.reader import Reader, StoreSnapshot
+from stormpilot.observe.reader import NO_SNAPSHOT, Reader, StoreSnapshot
 from stormpilot.operate.operator import Operator
 
 CPU_LIMIT_RATIO = 1.0
@@ -33,7 +33,7 @@ def check(operator: Operator, verb: Verb, snapshot: TopologySnapshot, entry: His
     )
     seen, name = observation.seen, snapshot.name
     if observation.belief is None:
-        raise RefusedError("no cluster snapshot yet: check storm.scheduler on Nimbus")
+        raise RefusedError(NO_SNAPSHOT)
     model = observation.belief.model
     topology = next((t for t in model.topologies if t.id == snapshot.id), None)
     if topology is None:

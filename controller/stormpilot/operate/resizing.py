@@ -24,7 +24,7 @@ from stormpilot.model.violations import violations
 from stormpilot.nimbus import Nimbus
 from stormpilot.observe.build import MHZ_META, build, told_mhz
 from stormpilot.observe.capacity import HostCapacity, measured, remembered
-from stormpilot.observe.reader import Reader, StoreSnapshot
+from stormpilot.observe.reader import NO_SNAPSHOT, Reader, StoreSnapshot
 from stormpilot.observe.settings import Settings
 from stormpilot.operate.placing import await_snapshot, put_in_force, refuse_unsigned
 from stormpilot.operate.topology_ref import topology_ref
@@ -236,7 +236,7 @@ def resizing(
     seen = reader.read()
     cluster = seen.cluster
     if cluster is None:
-        raise RefusedError("no cluster snapshot yet: check storm.scheduler on Nimbus")
+        raise RefusedError(NO_SNAPSHOT)
     known = {t.id: t for t in nimbus.topologies()}  # after the snapshots: so it has all that live
     gone = {i: t.name for i, t in seen.topologies.items() if i not in known}
     seen = _without(seen, gone)

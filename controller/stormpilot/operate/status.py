@@ -14,7 +14,7 @@ from stormpilot.messages.load import LoadReport
 from stormpilot.messages.rollouts import Rollout
 from stormpilot.messages.settings import ALL, name_of_setting_key
 from stormpilot.observe.capacity import in_words
-from stormpilot.observe.reader import StoreSnapshot, Versioned
+from stormpilot.observe.reader import NO_SNAPSHOT, StoreSnapshot, Versioned
 from stormpilot.zookeeper.paths import Paths
 
 STUCK_PERIODS = 3
@@ -103,7 +103,7 @@ def _first_cycle(seen: StoreSnapshot, now_ms: int, unreadable: str = "") -> dict
 
 def _scheduler(seen: StoreSnapshot, now_ms: int) -> dict[str, Any]:
     if seen.cluster is None:
-        return {"seen": False, "text": "no cluster snapshot yet: check storm.scheduler on Nimbus"}
+        return {"seen": False, "text": NO_SNAPSHOT}
     shim = seen.cluster.shim
     writes = [seen.cluster.written_at_ms]
     writes += [s.written_at_ms for s in seen.statuses.values()] + [t.written_at_ms for t in seen.topologies.values()]

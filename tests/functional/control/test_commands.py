@@ -161,6 +161,22 @@ def test_absent_zookeeper_is_said_and_ends_with_3(run: Run, command: list[str], 
     assert f"ZooKeeper at {nobody} does not answer" in done.err
 
 
+def test_absent_zookeeper_is_told_with_what_named_it(
+    run: Run, nobody: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from stormpilot.cli import live
+
+    (tmp_path / "c.yaml").write_text(f"zookeeper: {{hosts: {nobody}}}")
+    done = run("status", "--config", tmp_path / "c.yaml")
+    assert f"? Its address is zookeeper.hosts of {tmp_path / 'c.yaml'}" in done.err
+    monkeypatch.setattr(live, "DEFAULT_HOSTS", nobody)
+    monkeypatch.delenv("STORMPILOT_ZOOKEEPER", raising=False)
+    done = run("status")
+    assert done.code == 3
+    assert "? Nothing names its address: give --config controller.yaml, --zookeeper HOSTS or" in done.err
+    assert "Nothing names" not in run("status", "--zookeeper", nobody).err
+
+
 def test_machines_of_zookeeper_that_are_off_leave_time_to_ask_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     hosts = [f"192.0.2.{n}" for n in (1, 2, 3)]
     waited_s: dict[str, float] = {}

@@ -174,6 +174,17 @@ def test_refused_plan_shows_code_and_text() -> None:
     assert (row["state"], row["code"], row["text"]) == ("rejected", "SLOT_OCCUPIED", "slot a:1 is held by x")
 
 
+def test_cluster_without_topologies_is_told_and_a_missing_plug_in_with_its_line_of_storm_yaml(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    command.show(gathered(healthy(topologies={}, plans={}, statuses={})))
+    assert "topologies  none runs" in capsys.readouterr().out
+    command.show(gathered(StoreSnapshot()))
+    text = " ".join(capsys.readouterr().out.split())
+    assert "storm.scheduler: io.stormpilot.PilotScheduler" in text
+    assert "none runs" not in text
+
+
 def test_what_cannot_be_read_is_a_row_not_a_crash() -> None:
     paths = Paths()
     broken = {paths.plan(ID): "plans: the checksum does not fit", paths.topology("x-1"): "topologies/x-1: not valid"}
@@ -215,7 +226,7 @@ def test_a_topology_without_a_plan_that_needs_sites_is_not_placed_by_storm() -> 
 def test_plug_in_that_wrote_nothing_is_told() -> None:
     scheduler = gathered(StoreSnapshot())["scheduler"]
     assert scheduler["seen"] is False
-    assert "check storm.scheduler on Nimbus" in scheduler["text"]
+    assert "put `storm.scheduler: io.stormpilot.PilotScheduler` into storm.yaml" in scheduler["text"]
 
 
 def test_operators_setting_wins_over_what_the_controller_last_saw() -> None:

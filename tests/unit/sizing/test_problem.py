@@ -31,11 +31,11 @@ def test_json_and_yaml_say_the_same() -> None:
     ("old", "new", "expected"),
     [
         ("rate_tps: 100 ", "rate_tp: 100 ", "size.yaml:5: rate_tp: unknown key; did you mean rate_tps?"),
-        ("rate_tps: 100 ", "rate_tps: 0 ", "size.yaml:5: rate_tps: Expected `float` > 0.0"),
+        ("rate_tps: 100 ", "rate_tps: 0 ", "size.yaml:5: rate_tps: expected a number > 0.0"),
         ("shuffle: even ", "shuffle: evn ", "size.yaml:6: shuffle: 'evn', expected one of local, even"),
         ("rate_tps: 100 ", "", "size.yaml:3: Object missing required field `rate_tps`"),
         ("{name: D2, slots: 2}", "{name: D2, slot: 2}", "size.yaml:11: vms[1].slot: unknown key; did you mean slots?"),
-        ("{name: D2, slots: 2}", "{name: D2, slots: 0}", "size.yaml:11: vms[1].slots: Expected `int` >= 1"),
+        ("{name: D2, slots: 2}", "{name: D2, slots: 0}", "size.yaml:11: vms[1].slots: expected a whole number >= 1"),
         (
             "{name: D2, slots: 2}",
             "{name: D 2, slots: 2}",
@@ -46,13 +46,13 @@ def test_json_and_yaml_say_the_same() -> None:
             "selectivty: 1.0",
             "components[2].inputs[0].selectivty: unknown key; did you mean selectivity?",
         ),
-        ("selectivity: 1.0", "selectivity: -1", "components[2].inputs[0].selectivity: Expected `float` >= 0.0"),
+        ("selectivity: 1.0", "selectivity: -1", "components[2].inputs[0].selectivity: expected a number >= 0.0"),
         (
             "grouping: SHUFFLE",
             "grouping: ALL",
             "components[2].inputs[0].grouping: 'ALL', expected one of SHUFFLE, LOCAL_OR_SHUFFLE",
         ),
-        ("cpu_share: 0.0674", "cpu_share: 6.74", "models[3].points[0].cpu_share: Expected `float` <= 1.0"),
+        ("cpu_share: 0.0674", "cpu_share: 6.74", "models[3].points[0].cpu_share: expected a number <= 1.0"),
         ("threads: 20", "threads: 60", "models[3]: points: 35 threads after 60, expected a rising order"),
         (
             "- {threads: 1, rate_tps: 2, ",
@@ -86,7 +86,7 @@ def test_broken_json_names_the_line() -> None:
 
 @pytest.mark.parametrize("text", ["", "- 1", "just words"])
 def test_something_else_than_an_object_is_refused(text: str) -> None:
-    assert "Expected `object`" in error(text)
+    assert "expected names with values (name: value)" in error(text)
 
 
 def test_a_share_of_the_rate_is_of_sources_only() -> None:
