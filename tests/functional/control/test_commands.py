@@ -6,45 +6,23 @@ import hashlib
 import json
 import logging
 import socket
-import sys
 import threading
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import structlog
 
-from stormpilot import cli
+from doubles.commands import Run
 from stormpilot.zookeeper import client
 
-Run = Callable[..., "Done"]
 EXAMPLE = Path(__file__).resolve().parents[3] / "docs" / "reference" / "controller.example.yaml"
 
 
-@dataclass(frozen=True)
-class Done:
-    """How a command ended."""
-
-    code: int
-    out: str
-    err: str
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Done]:
-    """Run a command line in this process."""
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands wait for a ZooKeeper that is not there, but not for long."""
     monkeypatch.setattr(client, "CONNECT_S", 0.3)
-
-    def run_one(*arguments: str | Path) -> Done:
-        monkeypatch.setattr(sys, "argv", ["stormpilot", *map(str, arguments)])
-        with pytest.raises(SystemExit) as end:
-            cli.main()
-        out, err = capsys.readouterr()
-        assert "Traceback" not in err
-        return Done(int(end.value.code or 0), out, " ".join(err.split()))
-
-    return run_one
 
 
 @pytest.fixture

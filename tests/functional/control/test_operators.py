@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-import sys
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +12,11 @@ import msgspec
 import pytest
 import structlog
 
+from doubles.commands import Run
 from doubles.models import PAIRED, model
 from doubles.models import topology as model_topology
 from doubles.shim import ShimDouble, until
 from doubles.snapshots import cluster, everywhere, topology
-from stormpilot import cli
 from stormpilot.cli import steer
 from stormpilot.cli.records import moment_ms
 from stormpilot.config import parse
@@ -40,33 +38,6 @@ load: {{window_s: 5, min_coverage_ratio: 0.2, settle_s: 0}}
 decide: {{mode: act, approve: ['*'], consecutive_hits: 1, restart_s: 0, cool_down_s: 5}}
 traffic_log: {{dir: {folder}/log}}
 """
-
-
-@dataclass(frozen=True)
-class Done:
-    """How a command ended."""
-
-    code: int
-    out: str
-    err: str
-
-
-Run = Callable[..., Done]
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Run a command line in this process; nobody sits at its terminal."""
-
-    def run_one(*arguments: object) -> Done:
-        monkeypatch.setattr(sys, "argv", ["stormpilot", *map(str, arguments)])
-        with pytest.raises(SystemExit) as end:
-            cli.main()
-        out, err = capsys.readouterr()
-        assert "Traceback" not in err
-        return Done(int(end.value.code or 0), out, " ".join(err.split()))
-
-    return run_one
 
 
 @pytest.fixture(scope="module")
