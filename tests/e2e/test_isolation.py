@@ -35,15 +35,7 @@ def scene(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     conf = MISSED_SOON | SCHEDULERS[request.param]
     spec = ClusterSpec(name=f"{request.param}-{os.getpid()}", supervisors=4, hook=True, conf=conf)
     with scene_on(spec, tmp_path_factory.mktemp(request.param), Scene) as scene:
-        scene.config.write_text(
-            f'zookeeper: {{hosts: "{scene.cluster.zookeeper_hosts}"}}\n'
-            "cycle: {period_s: 2, poll_s: 1}\n"
-            "load: {window_s: 10, settle_s: 5}\n"
-            "planner: {budget_s: 2}\n"
-            "decide: {mode: act, consecutive_hits: 1, cool_down_s: 0, payback_s: 3600}\n"
-            "new_supervisors: {enabled: false}\n"
-            "api: {enabled: false}\n"
-        )
+        scene.configure("{mode: act, consecutive_hits: 1, cool_down_s: 0, payback_s: 3600}")
         yield scene
 
 

@@ -40,15 +40,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
         supervisor_conf={WITH_GPU: {"supervisor.resources.map": {"gpu": 2.0}}},
     )
     with scene_on(spec, tmp_path_factory.mktemp("ras"), Scene) as scene:
-        scene.config.write_text(
-            f'zookeeper: {{hosts: "{scene.cluster.zookeeper_hosts}"}}\n'
-            "cycle: {period_s: 2, poll_s: 1}\n"
-            "load: {window_s: 10, settle_s: 5}\n"
-            "planner: {budget_s: 2}\n"
-            "decide: {mode: act, consecutive_hits: 1, cool_down_s: 0, payback_s: 3600}\n"
-            "new_supervisors: {enabled: false}\n"
-            "api: {enabled: false}\n"
-        )
+        scene.configure("{mode: act, consecutive_hits: 1, cool_down_s: 0, payback_s: 3600}")
         yield scene
 
 

@@ -79,6 +79,18 @@ class Scene:
         """The controller's configuration."""
         return self.folder / "controller.yaml"
 
+    def configure(self, decide: str) -> None:
+        """Configure a controller with short cycles and windows, and this section `decide`."""
+        self.config.write_text(
+            f'zookeeper: {{hosts: "{self.cluster.zookeeper_hosts}"}}\n'
+            "cycle: {period_s: 2, poll_s: 1}\n"
+            "load: {window_s: 10, settle_s: 5}\n"
+            "planner: {budget_s: 2}\n"
+            f"decide: {decide}\n"
+            "new_supervisors: {enabled: false}\n"
+            "api: {enabled: false}\n"
+        )
+
     @property
     def log(self) -> Path:
         """The controller's log."""
