@@ -7,6 +7,7 @@ import io.stormpilot.scheduler.round.StatusBoard;
 import io.stormpilot.scheduler.state.ClusterSnapshot;
 import io.stormpilot.scheduler.state.TopologySnapshot;
 import io.stormpilot.scheduler.state.View;
+import io.stormpilot.scheduler.state.View.Folder;
 import io.stormpilot.scheduler.zookeeper.Cleaner;
 import io.stormpilot.scheduler.zookeeper.Outbox;
 import io.stormpilot.scheduler.zookeeper.Ownership;
@@ -79,7 +80,7 @@ public final class StateWriter {
       View view,
       long now) {
     outbox.leading();
-    if (view.loaded() && view.listed(paths.statuses())) {
+    if (view.loaded() && view.listed(Folder.STATUSES)) {
       writeStatuses(round.statuses(), cluster, view, now);
     }
     writeCluster(
@@ -132,7 +133,7 @@ public final class StateWriter {
         written.put(id, before);
         continue;
       }
-      if (!view.loaded() && !(view.listed(paths.topologies()) && snapshot.isWhole())) {
+      if (!view.loaded() && !(view.listed(Folder.TOPOLOGIES) && snapshot.isWhole())) {
         continue;
       }
       written.put(id, snapshot);

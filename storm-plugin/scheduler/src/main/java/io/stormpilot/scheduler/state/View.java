@@ -12,8 +12,8 @@ import java.util.Set;
  * What ZooKeeper held when it was last read; immutable.
  *
  * @param root whose it is
- * @param unlisted paths of folders that could not be listed since this Nimbus began to lead: what
- *     is in them is unknown, which is not the same as nothing
+ * @param unlisted folders that could not be listed since this Nimbus began to lead: what is in them
+ *     is unknown, which is not the same as nothing
  * @param plans by topology id, what stands in {@code plans/}
  * @param paused {@linkplain Settings#key keys} of paused topologies; {@link Settings#ALL} stands
  *     for every one
@@ -27,7 +27,7 @@ import java.util.Set;
  */
 public record View(
     Root root,
-    Set<String> unlisted,
+    Set<Folder> unlisted,
     Map<String, PlanEntry> plans,
     Set<String> paused,
     Set<String> off,
@@ -44,9 +44,16 @@ public record View(
     UNKNOWN
   }
 
-  public static final int MAX_PROBLEMS = 20;
+  /** What is listed before anything in it is read. */
+  public enum Folder {
+    PLANS,
+    MODES,
+    PAUSES,
+    STATUSES,
+    TOPOLOGIES
+  }
 
-  private static final String STATUSES = "/status";
+  public static final int MAX_PROBLEMS = 20;
 
   /** Nothing is known. */
   public static final View UNKNOWN = without(Root.UNKNOWN, 0);
@@ -76,7 +83,7 @@ public record View(
    * Statuses only tell what happened: a folder of them that cannot be listed ends no plan.
    */
   public boolean loaded() {
-    return root == Root.OURS && unlisted.stream().allMatch(path -> path.endsWith(STATUSES));
+    return root == Root.OURS && Set.of(Folder.STATUSES).containsAll(unlisted);
   }
 
   /** All of it is of another Storm cluster: nothing of it is known here. */
@@ -84,9 +91,9 @@ public record View(
     return root == Root.FOREIGN;
   }
 
-  /** Whether the folder at this path could be listed since this Nimbus began to lead. */
-  public boolean listed(String path) {
-    return !unlisted.contains(path);
+  /** Whether the folder could be listed since this Nimbus began to lead. */
+  public boolean listed(Folder folder) {
+    return !unlisted.contains(folder);
   }
 
   /** New plans of this topology are not applied, by order of an operator. */

@@ -2,6 +2,7 @@ package io.stormpilot.scheduler.zookeeper;
 
 import io.stormpilot.scheduler.message.ZookeeperRoot;
 import io.stormpilot.scheduler.state.PilotConfig;
+import io.stormpilot.scheduler.state.View.Folder;
 import java.util.ArrayList;
 import java.util.List;
 import org.apache.storm.shade.org.apache.zookeeper.common.PathUtils;
@@ -90,6 +91,16 @@ public record Paths(String root) {
 
   public String moves() {
     return base() + "/moves";
+  }
+
+  String of(Folder folder) {
+    return switch (folder) {
+      case PLANS -> plans();
+      case MODES -> modes();
+      case PAUSES -> pauses();
+      case STATUSES -> statuses();
+      case TOPOLOGIES -> topologies();
+    };
   }
 
   public String topologies() {

@@ -11,11 +11,13 @@ import io.stormpilot.scheduler.message.Status;
 import io.stormpilot.scheduler.state.Placement;
 import io.stormpilot.scheduler.state.PlacementParser;
 import io.stormpilot.scheduler.state.View;
+import io.stormpilot.scheduler.state.View.Folder;
 import io.stormpilot.scheduler.state.View.Root;
 import io.stormpilot.scheduler.zookeeper.LeaderLock.Leader;
 import io.stormpilot.scheduler.zookeeper.ZnodeReader.Known;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
+import java.util.EnumSet;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
@@ -24,8 +26,6 @@ import java.util.Set;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.ReentrantLock;
-import java.util.stream.Collectors;
-import java.util.stream.Stream;
 import org.apache.storm.shade.org.apache.curator.framework.CuratorFramework;
 import org.apache.storm.shade.org.apache.zookeeper.data.Stat;
 import org.slf4j.Logger;
@@ -314,11 +314,8 @@ public final class PlanWatch implements AutoCloseable {
     List<Problem> shown = znodes.problems(View.MAX_PROBLEMS);
     // Plans that cannot be listed are not the same as none: what runs by them would lose them. And
     // who does not know what earlier leaders did would do it again.
-    Set<String> unlisted =
-        Stream.of(
-                paths.plans(), paths.modes(), paths.pauses(), paths.statuses(), paths.topologies())
-            .filter(folder -> !znodes.haveListed(folder))
-            .collect(Collectors.toSet());
+    Set<Folder> unlisted = EnumSet.allOf(Folder.class);
+    unlisted.removeIf(folder -> znodes.haveListed(paths.of(folder)));
     return new View(
         root, unlisted, entries, paused, off, controllerUp, epoch, statuses, placements, shown);
   }

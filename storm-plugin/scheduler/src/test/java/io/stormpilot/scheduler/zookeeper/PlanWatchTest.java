@@ -11,6 +11,7 @@ import io.stormpilot.TestZookeeper;
 import io.stormpilot.scheduler.message.Reason;
 import io.stormpilot.scheduler.message.State;
 import io.stormpilot.scheduler.state.View;
+import io.stormpilot.scheduler.state.View.Folder;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.List;
@@ -31,7 +32,7 @@ import org.apache.storm.shade.org.apache.zookeeper.data.ACL;
 import org.apache.storm.shade.org.apache.zookeeper.data.Id;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
-import org.junit.jupiter.params.provider.ValueSource;
+import org.junit.jupiter.params.provider.EnumSource;
 
 /** The view of a real ZooKeeper, also when that goes away. */
 class PlanWatchTest extends WatchFixture {
@@ -167,8 +168,8 @@ class PlanWatchTest extends WatchFixture {
 
   /** No plan is not the same as none that can be seen: what runs by one would lose it. */
   @ParameterizedTest
-  @ValueSource(strings = {"plans", "settings/mode", "settings/pause", "status", "topologies"})
-  void aFolderThatANewLeaderCannotListIsUnknownAndNotEmpty(String folder) throws Exception {
+  @EnumSource
+  void aFolderThatANewLeaderCannotListIsUnknownAndNotEmpty(Folder folder) throws Exception {
     put(PATHS.plan(ID), Contract.bytes("plan.json"));
     put(PATHS.pauses() + "/words", new byte[0]);
     put(PATHS.modes() + "/words", Contract.bytes("mode.json"));
@@ -176,15 +177,15 @@ class PlanWatchTest extends WatchFixture {
     put(PATHS.topology(ID), Contract.bytes("topology.json"));
     assertTrue(watch.refresh(60_000));
     assertTrue(watch.view().loaded());
-    String path = PATHS.base() + "/" + folder;
+    String path = PATHS.of(folder);
     List<ACL> nobody = List.of(new ACL(ZooDefs.Perms.ADMIN, ZooDefs.Ids.ANYONE_ID_UNSAFE));
     other.setACL().withACL(nobody).forPath(path);
 
     assertTrue(watch.refresh(60_000));
 
-    assertFalse(watch.view().listed(path));
-    assertEquals(folder.equals("status"), watch.view().loaded(), "plans need no statuses");
-    assertEquals(folder, watch.view().problems().get(0).path());
+    assertEquals(Set.of(folder), watch.view().unlisted());
+    assertEquals(folder == Folder.STATUSES, watch.view().loaded(), "plans need no statuses");
+    assertEquals(PATHS.relative(path), watch.view().problems().get(0).path());
 
     other.setACL().withACL(ZooDefs.Ids.OPEN_ACL_UNSAFE).forPath(path);
     put(PATHS.epoch(), text("8")); // the next pass
