@@ -13,6 +13,7 @@ import structlog
 import stormpilot
 from stormpilot.control.current_config import CurrentConfig
 from stormpilot.control.decision_rows import decision_row, outcome_row
+from stormpilot.decide.policy import configured_modes
 from stormpilot.decide.report import CycleReport
 from stormpilot.logs import line
 from stormpilot.messages.controller_state import ControllerState
@@ -93,6 +94,7 @@ class Recorder:
             counters={**counters, **self._log_counters()},
             topologies=views,
             restarts=list(report.restarts),
+            modes=configured_modes(self.current.config.decide),
             capacities=[] if observation.belief is None else list(observation.belief.capacities),
             approval_max_age_s=self.current.config.decide.approval_max_age_s,
             task_refresh_s=None
@@ -114,7 +116,8 @@ class Recorder:
             planner=self.current.planner,
             sentence="",
         )
-        put(encode(msgspec.structs.replace(last, sentence=f"{FAILED}{why[:MOST_CHARACTERS]}")))
+        modes = configured_modes(self.current.config.decide)
+        put(encode(msgspec.structs.replace(last, sentence=f"{FAILED}{why[:MOST_CHARACTERS]}", modes=modes)))
 
     def flush(self, now_ms: int) -> None:
         """Write what the traffic log holds (at the end of a leadership)."""

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from stormpilot.config import DecideSection, Mode
+from stormpilot.messages.controller_state import ConfiguredModes
 
 MODE_KEY = "stormpilot.mode"
 APPROVAL_KEY = "stormpilot.approval"
@@ -46,6 +47,11 @@ def policy(
     mode, source = next((m, s) for m, s in wants if m is not None)
     approval = conf.get(APPROVAL_KEY) is True or any(fnmatch.fnmatchcase(name, p) for p in config.approve)
     return Policy(mode, source, approval, note)
+
+
+def configured_modes(config: DecideSection) -> ConfiguredModes:
+    """The part of the configuration that says modes, for the plug-in: with settings it decides as `policy` does."""
+    return ConfiguredModes(mode=config.mode, by_name=config.modes, owner_modes=list(config.owner_modes))
 
 
 def _owner_mode(conf: Mapping[str, Any], config: DecideSection) -> tuple[Mode | None, str]:

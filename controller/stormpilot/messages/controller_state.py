@@ -8,6 +8,8 @@ import msgspec
 
 from stormpilot.messages.core import Message, Part
 
+Mode = Literal["off", "advise", "act"]
+
 
 class Restart(Part, frozen=True, kw_only=True):
     """Duration of one move of ours, seconds.
@@ -53,7 +55,7 @@ class TopologyView(Part, frozen=True, kw_only=True):
 
     id: str
     name: str
-    mode: Literal["off", "advise", "act"]
+    mode: Mode
     action: Literal["publish", "advise", "skip"]
     reason: str
     text: str = ""
@@ -106,11 +108,20 @@ class CapacityPart(Part, frozen=True, kw_only=True):
     memory_from: str = ""
 
 
+class ConfiguredModes(Part, frozen=True, kw_only=True):
+    """Modes that the configuration gives: `decide.mode`, `decide.modes` by topology's name, `decide.owner_modes`."""
+
+    mode: Mode
+    by_name: dict[str, Mode] = msgspec.field(default_factory=dict)
+    owner_modes: list[Mode] = msgspec.field(default_factory=list)
+
+
 class ControllerState(Message, frozen=True, kw_only=True):
     """`controller`: who leads, what the last cycle said; older than a few periods = the controller is down or stuck.
 
     `task_refresh_s` is its `rollout.task_refresh_s`; None: rolling moves are off, or it is of an older version.
-    `approval_max_age_s` is its `decide.approval_max_age_s`.
+    `approval_max_age_s` is its `decide.approval_max_age_s`. By `modes`, and the settings of operators, the plug-in
+    knows which new topologies may get a plan soon; None: it is of an older version, and any may.
     """
 
     controller: str
@@ -129,3 +140,4 @@ class ControllerState(Message, frozen=True, kw_only=True):
     task_refresh_s: float | None = None
     approval_max_age_s: float | None = None
     capacities: list[CapacityPart] = msgspec.field(default_factory=list)
+    modes: ConfiguredModes | None = None

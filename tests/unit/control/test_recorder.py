@@ -13,7 +13,7 @@ from stormpilot.control.current_config import CurrentConfig
 from stormpilot.control.recorder import MOST_CHARACTERS, Recorder
 from stormpilot.decide.reasons import Reason, skip
 from stormpilot.decide.report import CycleReport
-from stormpilot.messages.controller_state import ControllerState
+from stormpilot.messages.controller_state import ConfiguredModes, ControllerState
 from stormpilot.messages.core import decode
 from stormpilot.operate.status import FAILED
 from stormpilot.trafficlog.writer import TrafficLog
@@ -57,6 +57,15 @@ def test_a_decision_is_told_with_the_time_since_which_it_holds() -> None:
     assert kept.record(Reason.COOL_DOWN) == first
     assert kept.record(Reason.PAUSED) == kept.world.now_ms > first
     assert kept.state.cycles == 3
+
+
+def test_modes_of_the_configuration_are_told_by_cycles_that_fail_too() -> None:
+    """By them the plug-in knows which new topologies wait for a plan that may come."""
+    kept = Kept("decide: {mode: act, modes: {words: off}, owner_modes: [advise]}")
+    kept.recorder.record_failure("no cluster yet", 3, kept.written.append)
+    assert kept.state.modes == ConfiguredModes(mode="act", by_name={"words": "off"}, owner_modes=["advise"])
+    kept.record(Reason.COOL_DOWN)
+    assert kept.state.modes == ConfiguredModes(mode="act", by_name={"words": "off"}, owner_modes=["advise"])
 
 
 def test_a_cycle_that_failed_is_told_and_the_time_stays_that_of_the_last_complete_one() -> None:

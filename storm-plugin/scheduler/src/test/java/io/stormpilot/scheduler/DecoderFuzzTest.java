@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.stormpilot.Contract;
 import io.stormpilot.Hostile;
+import io.stormpilot.scheduler.message.ConfiguredModes;
 import io.stormpilot.scheduler.message.Payload.MessageException;
 import io.stormpilot.scheduler.message.PlanEntry;
 import io.stormpilot.scheduler.message.Settings;
@@ -74,7 +75,8 @@ class DecoderFuzzTest {
       Map.of(
           "plan", DecoderFuzzTest::plan,
           "status", Status::read,
-          "mode", Settings::isOff,
+          "mode", Settings::mode,
+          "controller", ConfiguredModes::read,
           "topology", DecoderFuzzTest::placement,
           "cluster", SnapshotWriter::versionOf);
 
@@ -91,6 +93,11 @@ class DecoderFuzzTest {
   @Property(shrinking = ShrinkingMode.OFF)
   void settingsAreReadOrRejected(@ForAll long seed) throws IOException {
     fuzz("mode", seed);
+  }
+
+  @Property(shrinking = ShrinkingMode.OFF)
+  void statesOfControllersAreReadOrRejected(@ForAll long seed) throws IOException {
+    fuzz("controller", seed);
   }
 
   @Property(shrinking = ShrinkingMode.OFF)

@@ -31,6 +31,10 @@ public record Limits(int packedBytes, int unpackedBytes, int depth, int values, 
   /** {@code settings/...}: a few fields that a person wrote. */
   public static final Limits SETTING = new Limits(64 * KIB, 64 * KIB, 16, 1_000, 16 * KIB);
 
+  /** {@code controller}: the leading controller's state has a row for each topology. */
+  public static final Limits CONTROLLER =
+      new Limits(Payload.MAX_BYTES, 16 * MIB, 32, 2_000_000, MIB);
+
   /** {@code status/<topology-id>}: a few fields that a leading Nimbus wrote. */
   public static final Limits STATUS = new Limits(64 * KIB, 64 * KIB, 16, 1_000, 16 * KIB);
 

@@ -355,8 +355,7 @@ final class PlanParser {
     return value;
   }
 
-  private static long readInteger(JsonReader in, String where)
-      throws IOException, MessageException {
+  static long readInteger(JsonReader in, String where) throws IOException, MessageException {
     if (in.peek() != JsonToken.NUMBER) {
       throw malformed("field " + where + " is not an integer");
     }

@@ -13,9 +13,13 @@ public final class Settings {
 
   private Settings() {}
 
-  /** Whether the mode in a node is {@code off}. */
-  public static boolean isOff(byte[] data) throws MessageException {
-    return new Fields(Payload.decode(data, Limits.SETTING)).text("mode").equals("off");
+  /** The mode in a node. */
+  public static Mode mode(byte[] data) throws MessageException {
+    Mode mode = Mode.ofWord(new Fields(Payload.decode(data, Limits.SETTING)).text("mode"));
+    if (mode == null) {
+      throw new MessageException(Reason.MALFORMED, "field mode is not off, advise or act");
+    }
+    return mode;
   }
 
   /**

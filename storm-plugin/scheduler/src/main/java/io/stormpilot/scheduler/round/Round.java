@@ -1,5 +1,6 @@
 package io.stormpilot.scheduler.round;
 
+import io.stormpilot.scheduler.message.Mode;
 import io.stormpilot.scheduler.message.Plan;
 import io.stormpilot.scheduler.message.PlanEntry;
 import io.stormpilot.scheduler.message.Reason;
@@ -181,7 +182,7 @@ public final class Round {
     if (view.paused(topologyName)) {
       return Reason.PAUSED;
     }
-    return view.off(topologyName) ? Reason.MODE_OFF : null;
+    return view.modes().isOff(topologyName) ? Reason.MODE_OFF : null;
   }
 
   private static List<TopologyContext> with(
@@ -298,10 +299,16 @@ public final class Round {
     boolean rejected =
         topology.entry() != null && m.isRejectedForGood(TopologyMemory.key(topology.entry()));
     return isNew
-        && view.controllerUp()
+        && mayGetFirstPlan(topology.details())
         && topology.held() == null
         && m.setAside() == null
         && !rejected;
+  }
+
+  /** Only in mode {@code act} the controller publishes a plan without being asked. */
+  private boolean mayGetFirstPlan(TopologyDetails topology) {
+    Mode mode = view.modes().of(topology.getName(), topology.getConf());
+    return view.controllerUp() && (mode == null || mode == Mode.ACT);
   }
 
   private boolean launchedLately(TopologyContext topology) {

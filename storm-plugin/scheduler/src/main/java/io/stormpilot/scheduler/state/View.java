@@ -17,7 +17,7 @@ import java.util.Set;
  * @param plans by topology id, what stands in {@code plans/}
  * @param paused {@linkplain Settings#key keys} of paused topologies; {@link Settings#ALL} stands
  *     for every one
- * @param off keys of topologies whose mode is {@code off}
+ * @param modes of topologies, as far as they are known
  * @param controllerUp a controller is running (the election has candidates)
  * @param epoch the newest epoch seen, in {@code epoch} or in a plan whose checksum is right
  * @param statuses by topology id, what this or an earlier leading Nimbus wrote
@@ -30,7 +30,7 @@ public record View(
     Set<Folder> unlisted,
     Map<String, PlanEntry> plans,
     Set<String> paused,
-    Set<String> off,
+    Modes modes,
     boolean controllerUp,
     long epoch,
     Map<String, Status> statuses,
@@ -65,14 +65,22 @@ public record View(
 
   private static View without(Root root, long epoch) {
     return new View(
-        root, Set.of(), Map.of(), Set.of(), Set.of(), false, epoch, Map.of(), Map.of(), List.of());
+        root,
+        Set.of(),
+        Map.of(),
+        Set.of(),
+        Modes.NONE,
+        false,
+        epoch,
+        Map.of(),
+        Map.of(),
+        List.of());
   }
 
   public View {
     unlisted = Set.copyOf(unlisted);
     plans = Map.copyOf(plans);
     paused = Set.copyOf(paused);
-    off = Set.copyOf(off);
     statuses = Map.copyOf(statuses);
     placements = Map.copyOf(placements);
     problems = List.copyOf(problems);
@@ -99,9 +107,5 @@ public record View(
   /** New plans of this topology are not applied, by order of an operator. */
   public boolean paused(String topologyName) {
     return paused.contains(Settings.ALL) || paused.contains(Settings.key(topologyName));
-  }
-
-  public boolean off(String topologyName) {
-    return off.contains(Settings.key(topologyName));
   }
 }

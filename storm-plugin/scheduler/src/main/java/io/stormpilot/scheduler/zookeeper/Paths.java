@@ -89,6 +89,11 @@ public record Paths(String root) {
     return base() + "/epoch";
   }
 
+  /** What the leading controller says of itself. */
+  public String controller() {
+    return base() + "/controller";
+  }
+
   public String moves() {
     return base() + "/moves";
   }

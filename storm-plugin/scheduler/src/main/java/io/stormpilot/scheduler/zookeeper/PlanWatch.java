@@ -6,8 +6,8 @@ import io.stormpilot.scheduler.message.PlanKeys;
 import io.stormpilot.scheduler.message.Problem;
 import io.stormpilot.scheduler.message.Reason;
 import io.stormpilot.scheduler.message.Rejection;
-import io.stormpilot.scheduler.message.Settings;
 import io.stormpilot.scheduler.message.Status;
+import io.stormpilot.scheduler.state.Modes;
 import io.stormpilot.scheduler.state.Placement;
 import io.stormpilot.scheduler.state.PlacementParser;
 import io.stormpilot.scheduler.state.View;
@@ -77,7 +77,7 @@ public final class PlanWatch implements AutoCloseable {
   // Touched by the thread only.
   private final Map<String, Known<PlanEntry>> plans = new HashMap<>();
 
-  private final Map<String, Known<Boolean>> modes = new HashMap<>();
+  private final ModeReader modeReader;
   private Map<String, Status> statuses = Map.of();
   private Map<String, Placement> placements = Map.of();
   private boolean failing;
@@ -99,6 +99,7 @@ public final class PlanWatch implements AutoCloseable {
     this.zk = zk;
     this.paths = paths;
     this.leaderLock = leaderLock;
+    this.modeReader = new ModeReader(paths);
     this.ownership = new Ownership(paths, leaderLock.identity());
     this.keys = keys;
     this.znodes = new ZnodeReader(zk, paths, event -> wake());
@@ -292,32 +293,21 @@ public final class PlanWatch implements AutoCloseable {
       znodes.refresh(
           plans, id, paths.plan(id), Limits.PLAN, data -> plan(id, data), this::rejected);
     }
-    Set<String> named = new HashSet<>(znodes.children(paths.modes()));
-    modes.keySet().retainAll(named);
-    for (String name : named) {
-      String path = paths.modes() + "/" + name;
-      znodes.refresh(modes, name, path, Limits.SETTING, Settings::isOff, (e, before) -> before);
-    }
-    Set<String> off = new HashSet<>();
-    modes.forEach(
-        (name, known) -> {
-          if (Boolean.TRUE.equals(known.value())) {
-            off.add(name);
-          }
-        });
+    Set<String> modeKeys = modeReader.refresh(znodes);
     Map<String, PlanEntry> entries = new HashMap<>();
     plans.forEach((id, known) -> entries.put(id, known.value()));
     Set<String> paused = new HashSet<>(znodes.children(paths.pauses()));
     boolean controllerUp = !znodes.children(paths.leader()).isEmpty();
     long epoch = epoch(entries);
-    znodes.forgetSolvedProblems(topologyIds, named);
+    znodes.forgetSolvedProblems(topologyIds, modeKeys);
     List<Problem> shown = znodes.problems(View.MAX_PROBLEMS);
     // Plans that cannot be listed are not the same as none: what runs by them would lose them. And
     // who does not know what earlier leaders did would do it again.
     Set<Folder> unlisted = EnumSet.allOf(Folder.class);
     unlisted.removeIf(folder -> znodes.haveListed(paths.of(folder)));
+    Modes modes = modeReader.modes(epoch);
     return new View(
-        root, unlisted, entries, paused, off, controllerUp, epoch, statuses, placements, shown);
+        root, unlisted, entries, paused, modes, controllerUp, epoch, statuses, placements, shown);
   }
 
   private PlanEntry plan(String id, byte[] data) {

@@ -94,6 +94,7 @@ final class ZnodeReader {
       Stat stat = zk.checkExists().usingWatcher(watcher).forPath(path);
       if (stat == null) {
         known.remove(name);
+        problems.remove(path);
         return;
       }
       if (before != null && before.mzxid() == stat.getMzxid()) {

@@ -85,10 +85,13 @@ class PayloadTest {
 
   @Test
   void readsTheSettingsOfTheContract() throws Exception {
-    assertEquals(false, Settings.isOff(Contract.bytes("mode.json")));
+    assertEquals(Mode.ACT, Settings.mode(Contract.bytes("mode.json")));
     JsonObject off = Contract.json("mode.json");
     off.addProperty("mode", "off");
-    assertEquals(true, Settings.isOff(off.toString().getBytes(StandardCharsets.UTF_8)));
-    assertThrows(MessageException.class, () -> Settings.isOff(new byte[] {1}));
+    assertEquals(Mode.OFF, Settings.mode(off.toString().getBytes(StandardCharsets.UTF_8)));
+    assertThrows(MessageException.class, () -> Settings.mode(new byte[] {1}));
+    off.addProperty("mode", "of");
+    byte[] unknown = off.toString().getBytes(StandardCharsets.UTF_8);
+    assertThrows(MessageException.class, () -> Settings.mode(unknown));
   }
 }

@@ -2,6 +2,8 @@ package io.stormpilot.scheduler.round;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
+import io.stormpilot.scheduler.message.Mode;
+import io.stormpilot.scheduler.state.Modes;
 import java.util.Map;
 import java.util.Set;
 import org.junit.jupiter.api.Test;
@@ -36,7 +38,7 @@ class HeldTest {
   @Test
   void whileOffATopologyWithoutAPlanIsTheFallbacks() {
     Story story = new Story(2, 4).topology("t", 2, 4).running("t", "sup-0:6700", "1-2");
-    story.turnOff(Notation.name("t"));
+    story.modes = new Modes(Map.of(Notation.name("t"), Mode.OFF), null);
 
     story.round();
 

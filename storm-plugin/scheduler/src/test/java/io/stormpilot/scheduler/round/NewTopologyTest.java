@@ -2,9 +2,13 @@ package io.stormpilot.scheduler.round;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
+import io.stormpilot.scheduler.message.ConfiguredModes;
+import io.stormpilot.scheduler.message.Mode;
 import io.stormpilot.scheduler.message.PlanEntry;
 import io.stormpilot.scheduler.message.Reason;
 import io.stormpilot.scheduler.message.Rejection;
+import io.stormpilot.scheduler.state.Modes;
+import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import org.junit.jupiter.api.Test;
@@ -46,7 +50,7 @@ class NewTopologyTest {
   void aNewTopologyDoesNotWaitWithoutAControllerNorWhenPausedNorOff() {
     Story story = new Story(3, 4).topology("a", 1, 1).topology("b", 1, 1).topology("c", 1, 1);
     story.pause(Notation.name("a"));
-    story.turnOff(Notation.name("b"));
+    story.modes = new Modes(Map.of(Notation.name("b"), Mode.OFF), null);
     story.controllerUp(true);
 
     story.round();
@@ -60,6 +64,40 @@ class NewTopologyTest {
     alone.round();
     assertEquals("fallback/NO_PLAN", alone.state("t"));
     alone.assertNobodyLost();
+  }
+
+  /** It would wait for what nobody publishes. */
+  @Test
+  void aNewTopologyDoesNotWaitWhereTheControllerOnlyProposes() {
+    ConfiguredModes configured =
+        new ConfiguredModes(
+            1, Mode.ADVISE, Map.of(Notation.name("b"), Mode.ACT), Set.of(Mode.ADVISE));
+    Story story = new Story(3, 4);
+    List.of("a", "b", "c", "d", "e").forEach(id -> story.topology(id, 1, 1));
+    story.topologyConf("e", "stormpilot.mode", "act");
+    story.modes =
+        new Modes(
+            Map.of(Notation.name("c"), Mode.ACT, Notation.name("d"), Mode.ADVISE), configured);
+
+    story.round();
+
+    assertEquals("fallback/NO_PLAN", story.state("a"));
+    assertEquals("waiting/WAITING_FOR_PLAN", story.state("b"));
+    assertEquals("waiting/WAITING_FOR_PLAN", story.state("c"));
+    assertEquals("fallback/NO_PLAN", story.state("d"));
+    assertEquals("fallback/NO_PLAN", story.state("e"));
+  }
+
+  @Test
+  void aNewTopologyWaitsWhereOwnersMayHaveTheControllerAct() {
+    Story story = new Story(1, 1).topology("t", 1, 1);
+    story.topologyConf("t", "stormpilot.mode", "act");
+    Set<Mode> ofOwners = Set.of(Mode.ADVISE, Mode.ACT);
+    story.modes = new Modes(Map.of(), new ConfiguredModes(1, Mode.ADVISE, Map.of(), ofOwners));
+
+    story.round();
+
+    assertEquals("waiting/WAITING_FOR_PLAN", story.state("t"));
   }
 
   @Test

@@ -5,6 +5,7 @@ import static io.stormpilot.scheduler.state.View.Root.OURS;
 import io.stormpilot.scheduler.message.Plan;
 import io.stormpilot.scheduler.message.PlanEntry;
 import io.stormpilot.scheduler.message.Status;
+import io.stormpilot.scheduler.state.Modes;
 import io.stormpilot.scheduler.state.PilotConfig;
 import io.stormpilot.scheduler.state.Placement;
 import io.stormpilot.scheduler.state.View;
@@ -43,7 +44,7 @@ public final class Story {
   private final Map<String, PlanEntry> plans = new HashMap<>();
   private final Map<String, Status> written = new HashMap<>();
   private final Set<String> paused = new HashSet<>();
-  private final Set<String> off = new HashSet<>();
+  Modes modes = Modes.NONE;
   private final StatusBoard board = new StatusBoard();
   private final Map<String, Placement> snapshots = new HashMap<>();
   private Map<String, Status> statuses = Map.of();
@@ -245,10 +246,6 @@ public final class Story {
     paused.remove(name);
   }
 
-  public void turnOff(String name) {
-    off.add(name);
-  }
-
   public void controllerUp(boolean up) {
     controllerUp = up;
   }
@@ -309,7 +306,7 @@ public final class Story {
 
   private View view() {
     return new View(
-        OURS, Set.of(), plans, paused, off, controllerUp, epoch, written, snapshots, List.of());
+        OURS, Set.of(), plans, paused, modes, controllerUp, epoch, written, snapshots, List.of());
   }
 
   /** What Nimbus keeps of a round that somebody else ran on {@link #cluster()}. */

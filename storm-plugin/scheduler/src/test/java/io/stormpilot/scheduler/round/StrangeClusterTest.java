@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.stormpilot.scheduler.message.PlanEntry;
 import io.stormpilot.scheduler.state.ClusterSnapshot;
+import io.stormpilot.scheduler.state.Modes;
 import io.stormpilot.scheduler.state.PilotConfig;
 import io.stormpilot.scheduler.state.SchedulingKeys;
 import io.stormpilot.scheduler.state.View;
@@ -84,7 +85,15 @@ class StrangeClusterTest {
     }
     View view =
         new View(
-            Root.OURS, Set.of(), plans, Set.of(), Set.of(), false, 1, Map.of(), Map.of(),
+            Root.OURS,
+            Set.of(),
+            plans,
+            Set.of(),
+            Modes.NONE,
+            false,
+            1,
+            Map.of(),
+            Map.of(),
             List.of());
     Topologies topologies = cluster.getTopologies();
     RoundOutcome outcome =

@@ -8,6 +8,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.stormpilot.Contract;
 import io.stormpilot.TestZookeeper;
+import io.stormpilot.scheduler.message.Mode;
 import io.stormpilot.scheduler.message.Reason;
 import io.stormpilot.scheduler.message.State;
 import io.stormpilot.scheduler.state.View;
@@ -15,6 +16,7 @@ import io.stormpilot.scheduler.state.View.Folder;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.Callable;
 import java.util.concurrent.atomic.AtomicInteger;
@@ -100,7 +102,7 @@ class PlanWatchTest extends WatchFixture {
         "the folder",
         () -> watch.view().problems().stream().anyMatch(p -> p.path().equals("plans")));
     put(PATHS.modes() + "/words", text("{\"schema\": 1, \"mode\": \"off\"}"));
-    sees("what is elsewhere", () -> watch.view().off("words"));
+    sees("what is elsewhere", () -> watch.view().modes().isOff("words"));
     assertNotNull(watch.view().plans().get(ID).plan());
     put(PATHS.plan(ID), text("{}"));
     sees("a change of a plan that was there", () -> watch.view().plans().get(ID).plan() == null);
@@ -114,15 +116,36 @@ class PlanWatchTest extends WatchFixture {
     put(PATHS.modes() + "/words", Contract.bytes("mode.json"));
     put(PATHS.leader() + "/candidate-1", new byte[0]);
     sees("a pause", () -> watch.view().paused("whatever"));
-    sees("a mode", () -> watch.view().off().equals(Set.of("flights")));
+    sees("a mode", () -> watch.view().modes().isOff("flights"));
     sees("a controller", () -> watch.view().controllerUp());
 
     other.delete().forPath(PATHS.pauses() + "/_all");
     put(PATHS.modes() + "/flights", Contract.bytes("mode.json"));
     other.delete().forPath(PATHS.leader() + "/candidate-1");
     sees("no pause", () -> !watch.view().paused("whatever"));
-    sees("another mode", () -> !watch.view().off("flights"));
+    sees("another mode", () -> !watch.view().modes().isOff("flights"));
     sees("no controller", () -> !watch.view().controllerUp());
+  }
+
+  /** What a leader before it told may be of another configuration. */
+  @Test
+  void seesWhichModesTheLeadingControllerHasConfigured() throws Exception {
+    put(PATHS.controller(), Contract.bytes("controller.json"));
+    put(PATHS.modes() + "/garbled", text("?"));
+    sees("a mode", () -> watch.view().modes().of("flights", Map.of()) == Mode.ACT);
+    assertEquals(Mode.ADVISE, watch.view().modes().of("words", Map.of()));
+    assertEquals(Mode.ADVISE, watch.view().modes().of("garbled", Map.of()), "as Python has it");
+
+    put(PATHS.epoch(), text("8"));
+    sees("another leader", () -> watch.view().modes().of("flights", Map.of()) == null);
+
+    put(PATHS.controller(), text("?"));
+    put(PATHS.modes() + "/garbled", Contract.bytes("mode.json"));
+    sees(
+        "garbage",
+        () -> watch.view().problems().stream().allMatch(p -> p.path().equals("controller")));
+    other.delete().forPath(PATHS.controller());
+    sees("nothing", () -> watch.view().problems().isEmpty());
   }
 
   @Test

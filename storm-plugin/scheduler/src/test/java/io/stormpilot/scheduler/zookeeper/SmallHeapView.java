@@ -1,7 +1,9 @@
 package io.stormpilot.scheduler.zookeeper;
 
 import io.stormpilot.TestZookeeper;
+import io.stormpilot.scheduler.message.Mode;
 import io.stormpilot.scheduler.state.View;
+import java.util.List;
 import java.util.Map;
 import org.apache.storm.utils.Utils;
 
@@ -12,6 +14,13 @@ import org.apache.storm.utils.Utils;
 final class SmallHeapView {
 
   private SmallHeapView() {}
+
+  private static List<String> off(View view) {
+    return view.modes().settings().entrySet().stream()
+        .filter(setting -> setting.getValue() == Mode.OFF)
+        .map(Map.Entry::getKey)
+        .toList();
+  }
 
   public static void main(String[] args) throws Exception {
     Utils.setupDefaultUncaughtExceptionHandler();
@@ -30,7 +39,7 @@ final class SmallHeapView {
               view.loaded() && watch.refreshed(),
               view.plans().size(),
               good,
-              view.off(),
+              off(view),
               view.statuses().keySet(),
               view.problems().stream().map(problem -> problem.path()).toList());
       if (!now.equals(last)) {
