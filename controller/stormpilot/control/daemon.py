@@ -25,7 +25,7 @@ from stormpilot.errors import RefusedError, UnreachableError, UsageError
 from stormpilot.observe.observer import Observer
 from stormpilot.observe.reader import Reader, StoreSnapshot
 from stormpilot.publish.cleaner import Cleaner
-from stormpilot.publish.epoch import raise_epoch
+from stormpilot.publish.epoch import newest_epoch, raise_epoch
 from stormpilot.publish.publisher import DeposedError, Publisher
 from stormpilot.trafficlog import audit
 from stormpilot.zookeeper.client import ZooKeeper
@@ -282,7 +282,5 @@ class Daemon:
 
 
 def _newest_epoch(snapshot: StoreSnapshot) -> int:
-    epochs = [p.message.epoch for p in snapshot.plans.values() if p.message is not None]
-    if snapshot.cluster is not None:
-        epochs.append(snapshot.cluster.shim.epoch_seen)
-    return max(epochs, default=0)
+    seen = 0 if snapshot.cluster is None else snapshot.cluster.shim.epoch_seen
+    return newest_epoch(seen, (p.message.epoch for p in snapshot.plans.values() if p.message is not None))

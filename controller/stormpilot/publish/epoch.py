@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
+from stormpilot.messages.limits import LARGEST_INT
 from stormpilot.zookeeper.client import Check, ConflictError, Put, ZooKeeper
 from stormpilot.zookeeper.paths import Paths
 
 MOST_DIGITS = 18
+MOST_AHEAD = 1_000_000_000
+"""A number that is further above what was seen before is no epoch: leaders need 30 years for that, at one a second. The
+plug-in counts alike (`Limits.EPOCHS_AHEAD`), so that no number in ZooKeeper ends all plans."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +31,7 @@ def raise_epoch(zookeeper: ZooKeeper, paths: Paths, least: int = 0) -> Epoch:
     """Become the leader of the next epoch; whoever led before cannot publish from now on.
 
     `least` is the highest epoch seen elsewhere (in plans, at the plug-in, which refuses older ones): it counts where
-    the znode is gone or somebody wrote something else into it.
+    the znode is gone or has what cannot be an epoch, which is written over.
     """
     while True:
         (node,) = zookeeper.read([paths.epoch])
@@ -35,11 +40,18 @@ def raise_epoch(zookeeper: ZooKeeper, paths: Paths, least: int = 0) -> Epoch:
                 zookeeper.ensure([paths.base])
                 zookeeper.commit([Put(paths.epoch, str(least + 1).encode(), None)])
                 return Epoch(least + 1, (Check(paths.epoch, 0),))
-            number = max(_number(node.data), least) + 1
+            number = newest_epoch(least, [_number(node.data)]) + 1
             zookeeper.commit([Put(paths.epoch, str(number).encode(), node.version)])
             return Epoch(number, (Check(paths.epoch, node.version + 1),))
         except ConflictError:
             continue  # another one was faster: the next number is ours
+
+
+def newest_epoch(seen: int, others: Iterable[int]) -> int:
+    """The highest of these numbers that can be an epoch, where the plug-in has `seen` that one."""
+    if seen > LARGEST_INT - MOST_AHEAD:
+        seen = 0
+    return max([seen, *(number for number in others if number <= seen + MOST_AHEAD)])
 
 
 def _number(data: bytes) -> int:

@@ -16,6 +16,12 @@ public record Limits(int packedBytes, int unpackedBytes, int depth, int values, 
   private static final int KIB = 1024;
   private static final int MIB = 1024 * KIB;
 
+  /**
+   * An epoch that is further above the newest one is none: leaders need 30 years for that, at one a
+   * second. The twin of {@code MOST_AHEAD} in {@code publish/epoch.py}.
+   */
+  public static final long EPOCHS_AHEAD = 1_000_000_000;
+
   /** Executors of one plan: half as many again as in the largest topology that we know of. */
   public static final int EXECUTORS_OF_A_PLAN = 150_000;
 

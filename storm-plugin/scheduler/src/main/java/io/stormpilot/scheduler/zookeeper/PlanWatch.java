@@ -4,7 +4,6 @@ import io.stormpilot.scheduler.message.Limits;
 import io.stormpilot.scheduler.message.PlanEntry;
 import io.stormpilot.scheduler.message.PlanKeys;
 import io.stormpilot.scheduler.message.Problem;
-import io.stormpilot.scheduler.message.Reason;
 import io.stormpilot.scheduler.message.Rejection;
 import io.stormpilot.scheduler.message.Status;
 import io.stormpilot.scheduler.state.Modes;
@@ -15,7 +14,6 @@ import io.stormpilot.scheduler.state.View.Folder;
 import io.stormpilot.scheduler.state.View.Root;
 import io.stormpilot.scheduler.zookeeper.LeaderLock.Leader;
 import io.stormpilot.scheduler.zookeeper.ZnodeReader.Known;
-import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.EnumSet;
 import java.util.HashMap;
@@ -27,7 +25,6 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.ReentrantLock;
 import org.apache.storm.shade.org.apache.curator.framework.CuratorFramework;
-import org.apache.storm.shade.org.apache.zookeeper.data.Stat;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -50,8 +47,6 @@ public final class PlanWatch implements AutoCloseable {
    * their placements: whoever can write one znode can write thousands.
    */
   private static final int PART_OF_HEAP = 10;
-
-  private static final int MAX_EPOCH_BYTES = 64;
 
   private static final Logger LOG = LoggerFactory.getLogger(PlanWatch.class);
   private static final long PASS_EVERY_MS = 30_000;
@@ -78,6 +73,7 @@ public final class PlanWatch implements AutoCloseable {
   private final Map<String, Known<PlanEntry>> plans = new HashMap<>();
 
   private final ModeReader modeReader;
+  private final EpochReader epochReader;
   private Map<String, Status> statuses = Map.of();
   private Map<String, Placement> placements = Map.of();
   private boolean failing;
@@ -100,6 +96,7 @@ public final class PlanWatch implements AutoCloseable {
     this.paths = paths;
     this.leaderLock = leaderLock;
     this.modeReader = new ModeReader(paths);
+    this.epochReader = new EpochReader(paths);
     this.ownership = new Ownership(paths, leaderLock.identity());
     this.keys = keys;
     this.znodes = new ZnodeReader(zk, paths, event -> wake());
@@ -298,7 +295,7 @@ public final class PlanWatch implements AutoCloseable {
     plans.forEach((id, known) -> entries.put(id, known.value()));
     Set<String> paused = new HashSet<>(znodes.children(paths.pauses()));
     boolean controllerUp = !znodes.children(paths.leader()).isEmpty();
-    long epoch = epoch(entries);
+    long epoch = epochReader.refresh(znodes, entries.values());
     znodes.forgetSolvedProblems(topologyIds, modeKeys);
     List<Problem> shown = znodes.problems(View.MAX_PROBLEMS);
     // Plans that cannot be listed are not the same as none: what runs by them would lose them. And
@@ -329,27 +326,6 @@ public final class PlanWatch implements AutoCloseable {
 
   private PlanEntry rejected(Rejection why, PlanEntry before) {
     return new PlanEntry(null, null, null, why);
-  }
-
-  /** The newest epoch ever seen by this process: it never goes back. */
-  private long epoch(Map<String, PlanEntry> entries) throws Exception {
-    long epoch = view.epoch();
-    for (PlanEntry entry : entries.values()) {
-      if (entry.plan() != null) {
-        epoch = Math.max(epoch, entry.plan().epoch());
-      }
-    }
-    byte[] data = znodes.data(paths.epoch(), MAX_EPOCH_BYTES, new Stat());
-    if (data != null && data.length > 0) {
-      String text = new String(data, StandardCharsets.UTF_8).strip();
-      try {
-        epoch = Math.max(epoch, Long.parseLong(text));
-      } catch (NumberFormatException e) {
-        znodes.setProblem(
-            paths.epoch(), new Rejection(Reason.MALFORMED, "it is not a number: " + text));
-      }
-    }
-    return epoch;
   }
 
   private Map<String, Status> readStatuses() throws Exception {

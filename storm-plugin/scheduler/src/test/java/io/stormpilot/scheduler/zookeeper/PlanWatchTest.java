@@ -6,9 +6,13 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNotNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import com.google.gson.JsonObject;
+import com.google.gson.JsonParser;
 import io.stormpilot.Contract;
 import io.stormpilot.TestZookeeper;
 import io.stormpilot.scheduler.message.Mode;
+import io.stormpilot.scheduler.message.Payload;
+import io.stormpilot.scheduler.message.Plan;
 import io.stormpilot.scheduler.message.Reason;
 import io.stormpilot.scheduler.message.State;
 import io.stormpilot.scheduler.state.View;
@@ -26,6 +30,8 @@ import org.apache.logging.log4j.core.LogEvent;
 import org.apache.logging.log4j.core.Logger;
 import org.apache.logging.log4j.core.appender.AbstractAppender;
 import org.apache.logging.log4j.core.config.Property;
+import org.apache.storm.scheduler.ExecutorDetails;
+import org.apache.storm.scheduler.WorkerSlot;
 import org.apache.storm.shade.org.apache.curator.framework.CuratorFramework;
 import org.apache.storm.shade.org.apache.curator.framework.api.transaction.CuratorOp;
 import org.apache.storm.shade.org.apache.zookeeper.KeeperException.NodeExistsException;
@@ -160,6 +166,41 @@ class PlanWatchTest extends WatchFixture {
     put(PATHS.pauses() + "/later", new byte[0]);
     sees("that garbage did no harm", () -> watch.view().paused("later"));
     assertEquals(12, watch.view().epoch());
+  }
+
+  private static byte[] planOf(long epoch) throws Exception {
+    JsonObject plan = Contract.json("plan.json");
+    plan.addProperty("epoch", epoch);
+    String workers = "[{\"supervisor\":\"sup\",\"port\":6700,\"executors\":[[1,1]]}]";
+    plan.add("workers", JsonParser.parseString(workers));
+    plan.remove("room");
+    plan.addProperty(
+        "checksum",
+        Plan.checksum(
+            ID,
+            plan.get("planId").getAsString(),
+            plan.get("planSet").getAsString(),
+            epoch,
+            Map.of(new WorkerSlot("sup", 6700), List.of(new ExecutorDetails(1, 1)))));
+    return Payload.encode(plan);
+  }
+
+  /** Every later plan would be of an older epoch, until somebody resets it and restarts Nimbus. */
+  @Test
+  void whatCannotBeAnEpochIsNamedAndNotBelieved() throws Exception {
+    put(PATHS.epoch(), text("12"));
+    sees("the epoch", () -> watch.view().epoch() == 12);
+    put(PATHS.plan(ID), planOf(Long.MAX_VALUE));
+    put(PATHS.epoch(), text("" + Long.MAX_VALUE));
+    sees(
+        "the problem",
+        () -> watch.view().problems().stream().anyMatch(p -> p.path().equals("epoch")));
+    assertEquals(12, watch.view().epoch());
+    assertEquals(Long.MAX_VALUE, watch.view().plans().get(ID).plan().epoch());
+
+    put(PATHS.epoch(), text("13"));
+    sees("the next leader's", () -> watch.view().epoch() == 13);
+    assertEquals(List.of(), watch.view().problems());
   }
 
   @Test
