@@ -12,6 +12,7 @@ import org.apache.storm.Config;
 import org.apache.storm.cluster.DaemonType;
 import org.apache.storm.shade.org.apache.curator.framework.CuratorFramework;
 import org.apache.storm.shade.org.apache.zookeeper.server.NIOServerCnxnFactory;
+import org.apache.storm.utils.ObjectReader;
 import org.apache.storm.utils.Utils;
 import org.apache.storm.zookeeper.ClientZookeeper;
 import org.apache.storm.zookeeper.Zookeeper;
@@ -48,7 +49,8 @@ public final class TestZookeeper implements AutoCloseable {
 
   public static Map<String, Object> conf(int port) {
     Map<String, Object> conf = new HashMap<>(Utils.readDefaultConfig());
-    conf.put(Config.STORM_ZOOKEEPER_SERVERS, List.of("127.0.0.1"));
+    // Twice: a client that loses its connection rests for a second before it goes through all anew.
+    conf.put(Config.STORM_ZOOKEEPER_SERVERS, List.of("127.0.0.1", "127.0.0.1"));
     conf.put(Config.STORM_ZOOKEEPER_PORT, port);
     conf.put(Config.STORM_ZOOKEEPER_SESSION_TIMEOUT, 4_000);
     conf.put(Config.STORM_ZOOKEEPER_CONNECTION_TIMEOUT, 4_000);
@@ -62,7 +64,7 @@ public final class TestZookeeper implements AutoCloseable {
   public static CuratorFramework client(Map<String, Object> conf) {
     return ClientZookeeper.mkClient(
         conf,
-        List.of("127.0.0.1"),
+        ObjectReader.getStrings(conf.get(Config.STORM_ZOOKEEPER_SERVERS)),
         conf.get(Config.STORM_ZOOKEEPER_PORT),
         "",
         (state, type, path) -> {},

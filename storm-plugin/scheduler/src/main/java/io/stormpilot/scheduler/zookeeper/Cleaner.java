@@ -26,7 +26,6 @@ public final class Cleaner {
 
   private final Paths paths;
   private final Map<String, Long> deadSinceMs = new HashMap<>();
-  private final Map<String, Integer> losses = new HashMap<>();
 
   /** Nodes whose children do not fit into a packet, with how many these were. */
   private final Map<String, Integer> leftAlone = new HashMap<>();
@@ -75,7 +74,8 @@ public final class Cleaner {
 
   /**
    * The answer to a request about a node. One with too many nodes below it, or with something that
-   * only another account may read, must not keep the others from being cleaned.
+   * only another account may read, must not keep the others from being cleaned. One whose children
+   * do not fit into a packet is left alone until it has fewer.
    */
   private <T> T attempt(String path, ZnodeStore store, T otherwise, Callable<T> request)
       throws Exception {
@@ -84,13 +84,14 @@ public final class Cleaner {
     }
     try {
       T answer = request.call();
-      losses.remove(path);
       leftAlone.remove(path);
       return answer;
     } catch (OversizedException | NoAuthException e) {
       logOnce(path, e);
     } catch (AnswerLostException e) {
-      lost(path, store);
+      if (leftAlone.put(path, store.childCount(path)) == null) {
+        LOG.error("not cleaned: {}: {}", path, e.getMessage());
+      }
     }
     return otherwise;
   }
@@ -98,20 +99,6 @@ public final class Cleaner {
   private void logOnce(String path, Exception e) {
     if (forbidden.add(path) && !forbiddenBefore.contains(path)) {
       LOG.error("not cleaned: {}: {}", path, e.getMessage());
-    }
-  }
-
-  /** A node that has lost the connection too often is left alone until it has fewer children. */
-  private void lost(String path, ZnodeStore store) throws Exception {
-    if (losses.merge(path, 1, Integer::sum) < ZnodeReader.LOSSES) {
-      return;
-    }
-    losses.remove(path);
-    if (leftAlone.put(path, store.childCount(path)) == null) {
-      LOG.error(
-          "not cleaned: {}: listing it lost the connection {} times: is it too large?",
-          path,
-          ZnodeReader.LOSSES);
     }
   }
 

@@ -10,11 +10,10 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
-import java.util.concurrent.Callable;
 import java.util.stream.Stream;
 import org.apache.storm.shade.org.apache.curator.framework.CuratorFramework;
-import org.apache.storm.shade.org.apache.curator.framework.api.CuratorWatcher;
 import org.apache.storm.shade.org.apache.zookeeper.KeeperException;
+import org.apache.storm.shade.org.apache.zookeeper.Watcher;
 import org.apache.storm.shade.org.apache.zookeeper.data.Stat;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -28,18 +27,18 @@ import org.slf4j.LoggerFactory;
  */
 final class ZnodeReader {
 
-  /** A request that loses the connection so often has an answer that does not fit into a packet. */
-  static final int LOSSES = 3;
-
   private static final int MAX_KEPT = 1_000;
 
   private static final Logger LOG = LoggerFactory.getLogger(ZnodeReader.class);
 
   private final CuratorFramework zk;
   private final Paths paths;
-  private final CuratorWatcher watcher;
+  private final Watcher watcher;
   private final Map<String, List<String>> listed = new HashMap<>();
-  private final Map<String, Integer> losses = new HashMap<>();
+
+  /** Folders of which the list is too large, with the last change of their children. */
+  private final Map<String, Long> tooLarge = new HashMap<>();
+
   private final Map<String, Problem> problems = new TreeMap<>();
 
   /** Of folders that cannot be listed: told first, however many nodes cannot be read. */
@@ -53,7 +52,7 @@ final class ZnodeReader {
   /** A node as last read; {@code mzxid} tells whether it has changed since. */
   record Known<T>(long mzxid, T value) {}
 
-  ZnodeReader(CuratorFramework zk, Paths paths, CuratorWatcher watcher) {
+  ZnodeReader(CuratorFramework zk, Paths paths, Watcher watcher) {
     this.zk = zk;
     this.paths = paths;
     this.watcher = watcher;
@@ -168,7 +167,15 @@ final class ZnodeReader {
       setProblem(path, new Rejection(Reason.MALFORMED, text));
       return null;
     }
-    return answerOf(path, () -> zk.getData().storingStatIn(at).forPath(path));
+    byte[] data = LargeAnswer.to(server -> orEmpty(server.getData(path, false, at)), path, zk);
+    if (data == null) {
+      setProblem(path, new Rejection(Reason.MALFORMED, LargeAnswer.LOST));
+    }
+    return data;
+  }
+
+  private static byte[] orEmpty(byte[] data) {
+    return data == null ? new byte[0] : data;
   }
 
   /**
@@ -188,7 +195,7 @@ final class ZnodeReader {
         String text = "it has " + stat.getNumChildren() + " children, more than ";
         setFolderProblem(path, new Rejection(Reason.MALFORMED, text + ZnodeStore.MAX_CHILDREN));
       } else {
-        children = answerOf(path, () -> zk.getChildren().usingWatcher(watcher).forPath(path));
+        children = answer(path, stat.getPzxid());
       }
     } catch (KeeperException.NoNodeException e) {
       children = List.of();
@@ -203,6 +210,19 @@ final class ZnodeReader {
     return children;
   }
 
+  /** Its children; null and a problem where the list is too large, which is found out once. */
+  private List<String> answer(String path, long lastChange) throws Exception {
+    List<String> children = null;
+    if (!Long.valueOf(lastChange).equals(tooLarge.remove(path))) {
+      children = LargeAnswer.to(server -> server.getChildren(path, watcher), path, zk);
+    }
+    if (children == null) {
+      tooLarge.put(path, lastChange);
+      setFolderProblem(path, new Rejection(Reason.MALFORMED, LargeAnswer.LOST));
+    }
+    return children;
+  }
+
   /** Whether a node has been listed, or was found not to be there. */
   boolean haveListed(String path) {
     return listed.containsKey(path);
@@ -211,26 +231,6 @@ final class ZnodeReader {
   /** What was listed so far may be of an earlier time: it no longer counts. */
   void forgetListed() {
     listed.clear();
-  }
-
-  /**
-   * The answer to a request; null and a problem where it lost the connection several times: an
-   * answer that is larger than {@code jute.maxbuffer} does so every time.
-   */
-  private <T> T answerOf(String path, Callable<T> request) throws Exception {
-    try {
-      T answer = request.call();
-      losses.remove(path);
-      return answer;
-    } catch (KeeperException.ConnectionLossException e) {
-      if (losses.merge(path, 1, Integer::sum) < LOSSES) {
-        throw e;
-      }
-      losses.remove(path);
-      String text = "reading it lost the connection " + LOSSES + " times: is it too large?";
-      setProblem(path, new Rejection(Reason.MALFORMED, text));
-      return null;
-    }
   }
 
   /** Tell, and log when it is new, what is wrong with a node; of very many the first ones. */
@@ -265,8 +265,6 @@ final class ZnodeReader {
   void forgetSolvedProblems(Set<String> topologyIds, Set<String> modeNames) throws Exception {
     problems.keySet().removeIf(path -> isGone(path, paths.plans(), topologyIds));
     problems.keySet().removeIf(path -> isGone(path, paths.modes(), modeNames));
-    losses.keySet().removeIf(path -> isGone(path, paths.plans(), topologyIds));
-    losses.keySet().removeIf(path -> isGone(path, paths.modes(), modeNames));
     for (Map.Entry<String, Long> node : List.copyOf(unreadOnce.entrySet())) {
       if (mzxid(node.getKey()) != node.getValue()) {
         problems.remove(node.getKey());

@@ -73,12 +73,12 @@ public final class ZnodeStore {
     }
   }
 
-  /** The answer to a request about a node that is there was lost with the connection. */
+  /** The list of a node's children does not fit into a packet. */
   static final class AnswerLostException extends Exception {
     private static final long serialVersionUID = 1;
 
-    AnswerLostException(Exception cause) {
-      super(cause);
+    AnswerLostException() {
+      super(LargeAnswer.LOST);
     }
   }
 
@@ -207,11 +207,13 @@ public final class ZnodeStore {
 
   private List<String> listed(String path) throws Exception {
     try {
-      return zk.getChildren().forPath(path);
+      List<String> children = LargeAnswer.to(server -> server.getChildren(path, false), path, zk);
+      if (children == null) {
+        throw new AnswerLostException();
+      }
+      return children;
     } catch (KeeperException.NoNodeException e) {
       return List.of();
-    } catch (KeeperException.ConnectionLossException e) {
-      throw new AnswerLostException(e);
     }
   }
 

@@ -22,7 +22,6 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.Random;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.IntStream;
 import org.apache.storm.scheduler.ExecutorDetails;
@@ -62,11 +61,10 @@ class BombTest {
     zookeeper.close();
   }
 
-  private void startView(String... options) throws IOException {
+  private void startView() throws IOException {
     List<String> command = new ArrayList<>();
     command.add(Path.of(System.getProperty("java.home"), "bin", "java").toString());
     command.addAll(List.of("-Xmx48m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"));
-    command.addAll(List.of(options));
     command.addAll(List.of("-cp", System.getProperty("java.class.path")));
     command.addAll(List.of(SmallHeapView.class.getName(), "" + zookeeper.port()));
     view = new ProcessBuilder(command).redirectErrorStream(true).start();
@@ -169,15 +167,17 @@ class BombTest {
     return Payload.encode(plan);
   }
 
-  /** 30 plans of 400,000 supervisors each once ended Nimbus. */
+  /** Any two of the large ones, or 30 of the others, would end it. */
   @Test
   void roomsOfManySupervisorsAreReadAsLongAsThereIsMemory() throws Exception {
     for (int i = 1; i <= 30; i++) {
       put(PATHS.plan("x" + i), planWithRoom("x" + i, "x" + i + "-", 18_000));
+    }
+    for (int i = 1; i <= 3; i++) {
       put(PATHS.plan("y" + i), planWithRoom("y" + i, "y" + i + "-", 300_000));
     }
     startView();
-    sees("loaded=true", "plans=60", "good=2");
+    sees("loaded=true", "plans=33", "good=2");
     endsWell();
   }
 
@@ -216,24 +216,6 @@ class BombTest {
     }
     startView();
     sees("loaded=true", "statuses=[t");
-    endsWell();
-  }
-
-  /** An answer above jute.maxbuffer loses the connection, every time. */
-  @Test
-  void whatDoesNotFitIntoAPacketDoesNotKeepTheRestFromBeingRead() throws Exception {
-    byte[] noise = new byte[700_000];
-    new Random(1).nextBytes(noise);
-    put(PATHS.plan("large"), noise);
-    put(PATHS.modes() + "/large", noise);
-    put(PATHS.plan("just-over"), new byte[950_000]);
-    for (String c : List.of("a", "b", "c")) {
-      put(PATHS.status(c.repeat(200_000)), new byte[0]);
-    }
-    put(PATHS.plan(ID), Contract.bytes("plan.json"));
-    startView("-Djute.maxbuffer=500000");
-    sees(
-        "loaded=true", "good=1", "plans/large", "plans/just-over", "settings/mode/large", "status");
     endsWell();
   }
 }

@@ -196,7 +196,7 @@ class OutboxTest extends OutboxFixture {
         Outbox nimbuss = new Outbox(new ZnodeStore(narrow), 600_000)) {
       nimbuss.start();
       nimbuss.leading();
-      for (int time = 0; time < 6; time++) {
+      for (int time = 0; time < 3; time++) {
         clean(cleaner, nimbuss, time * Cleaner.OTHERS_AFTER_MS);
       }
       assertNull(read(PATHS.status("t")));
@@ -207,7 +207,7 @@ class OutboxTest extends OutboxFixture {
       store.delete(PATHS.load(longNames.get(1)));
       store.delete(PATHS.keyedState("large") + "/" + longNames.get(0));
       store.delete(PATHS.keyedState("large") + "/" + longNames.get(1));
-      for (int time = 6; time < 8; time++) {
+      for (int time = 3; time < 5; time++) {
         clean(cleaner, nimbuss, time * Cleaner.OTHERS_AFTER_MS);
       }
       assertEquals(List.of(), store.children(PATHS.keyedStates()));

@@ -46,7 +46,6 @@ import org.junit.jupiter.params.provider.EnumSource;
 class PlanWatchTest extends WatchFixture {
 
   private static final String ID = "flights-1-1763690000";
-  private static final int JUTE_BYTES = 0xFFFFF;
   private static final int BATCH = 1_000;
 
   private void put(String path, byte[] data) throws Exception {
@@ -84,14 +83,12 @@ class PlanWatchTest extends WatchFixture {
     assertEquals(7, watch.view().epoch(), "the newest epoch is not forgotten");
   }
 
-  /** The list of children is larger than a packet may be ({@code jute.maxbuffer}). */
   @Test
   void aFolderWithTooManyChildrenKeepsWhatItHadAndIsNamed() throws Exception {
     put(PATHS.plan(ID), Contract.bytes("plan.json"));
     sees("the plan", () -> watch.view().plans().containsKey(ID));
-    String name = "nobody-with-a-name-as-long-as-those-of-topologies-often-are-";
-    int children = 1 + JUTE_BYTES / name.length();
-    for (int first = 0; first < children; first += BATCH) {
+    String name = "nobody-";
+    for (int first = 0; first < ZnodeStore.MAX_CHILDREN; first += BATCH) {
       List<CuratorOp> batch = new ArrayList<>();
       for (int n = first; n < first + BATCH; n++) {
         batch.add(other.transactionOp().create().forPath(PATHS.plan(name + n)));
