@@ -70,7 +70,8 @@ record LostGroup(String supervisor, String site, Set<ExecutorDetails> executors)
     }
     Map<String, Integer> shares = new HashMap<>();
     sites.keySet().forEach(site -> shares.put(site, 1));
-    for (int more = workers - sites.size(); more > 0; more--) {
+    int most = Math.min(workers, executors.size()); // an owner may ask for any number
+    for (int more = most - sites.size(); more > 0; more--) {
       sites.entrySet().stream()
           .filter(s -> s.getValue().size() > shares.get(s.getKey()))
           .max(Comparator.comparingDouble(s -> 1.0 * s.getValue().size() / shares.get(s.getKey())))

@@ -44,6 +44,18 @@ class SitesTest {
     assertEquals("fallback/NO_PLAN", story.state("t"));
   }
 
+  /** Whatever its owner writes into topology.workers. */
+  @Test
+  void aTopologyGetsNoMoreWorkersThanItHasExecutors() {
+    Story story = twoAndOne().topology("t", Integer.MAX_VALUE, 4);
+    story.controllerUp(false);
+
+    story.round();
+
+    assertEquals(4, story.placement("t").size());
+    story.assertNobodyLost();
+  }
+
   @Test
   void whoseSiteIsNotThereWaitsAndTheStatusNamesComponentAndSite() {
     Story story = twoAndOne().requires("source", "north").topology("t", 2, 4);
