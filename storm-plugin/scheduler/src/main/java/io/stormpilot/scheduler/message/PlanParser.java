@@ -30,6 +30,8 @@ final class PlanParser {
   private final Map<String, Long> integers = new LinkedHashMap<>();
   private Map<WorkerSlot, List<ExecutorDetails>> placement;
   private Set<String> members = Set.of();
+  private final HashFlood slotHashes = new HashFlood("slots");
+  private final HashFlood executorHashes = new HashFlood("executors");
   private PlanRoomParser room;
 
   PlanParser(String expectedTopologyId, PlanKeys keys, int maxExecutors) {
@@ -260,7 +262,7 @@ final class PlanParser {
     return read;
   }
 
-  private static void add(
+  private void add(
       Map<WorkerSlot, List<ExecutorDetails>> placement,
       String where,
       Long port,
@@ -280,6 +282,7 @@ final class PlanParser {
       throw malformed("field " + where + ".executors is empty");
     }
     WorkerSlot slot = new WorkerSlot(supervisor, port.intValue());
+    slotHashes.add(slot);
     if (placement.put(slot, executors) != null) {
       throw malformed("slot " + slot + " is named twice");
     }
@@ -313,7 +316,9 @@ final class PlanParser {
           if (++count[0] > maxExecutors) {
             throw malformed("it has more than " + maxExecutors + " executors");
           }
-          executors.add(new ExecutorDetails(pair[0], pair[1]));
+          ExecutorDetails executor = new ExecutorDetails(pair[0], pair[1]);
+          executorHashes.add(executor);
+          executors.add(executor);
         });
   }
 

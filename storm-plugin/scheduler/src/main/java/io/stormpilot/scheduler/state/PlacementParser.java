@@ -2,6 +2,7 @@ package io.stormpilot.scheduler.state;
 
 import com.google.gson.stream.JsonReader;
 import com.google.gson.stream.JsonToken;
+import io.stormpilot.scheduler.message.HashFlood;
 import io.stormpilot.scheduler.message.Limits;
 import io.stormpilot.scheduler.message.Payload;
 import io.stormpilot.scheduler.message.Payload.MessageException;
@@ -18,6 +19,8 @@ public final class PlacementParser {
   private final int maxExecutors;
   private final Map<ExecutorDetails, WorkerSlot> slots = new HashMap<>();
   private final Map<WorkerSlot, WorkerSlot> known = new HashMap<>();
+  private final HashFlood slotHashes = new HashFlood("slots");
+  private final HashFlood executorHashes = new HashFlood("executors");
   private boolean found;
 
   private PlacementParser(int maxExecutors) {
@@ -85,7 +88,12 @@ public final class PlacementParser {
         throw new MessageException(Reason.MALFORMED, "an executor's port is no port: " + port);
       }
       WorkerSlot slot = new WorkerSlot(supervisor, port);
-      slots.put(new ExecutorDetails(start, end), known.computeIfAbsent(slot, s -> s));
+      if (known.putIfAbsent(slot, slot) == null) {
+        slotHashes.add(slot);
+      }
+      ExecutorDetails executor = new ExecutorDetails(start, end);
+      executorHashes.add(executor);
+      slots.put(executor, known.get(slot));
     }
   }
 }
