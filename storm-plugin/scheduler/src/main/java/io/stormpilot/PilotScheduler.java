@@ -203,7 +203,7 @@ public final class PilotScheduler implements IScheduler {
 
   /** What users are guaranteed or have as pools now, as the snapshot has it; without I/O. */
   private JsonObject guarantees() {
-    JsonObject found = SchedulingKeys.ofUsers(fallback.guarantees());
+    JsonObject found = fallback.guarantees();
     fallback.pools().entrySet().forEach(e -> found.add(e.getKey(), e.getValue()));
     return found;
   }

@@ -42,7 +42,7 @@ public final class ClusterEdit {
       }
       return true;
     } catch (RuntimeException e) {
-      LOG.error("Storm's cluster rejected {}; nothing of it is done", changes, e);
+      LOG.error("Storm's cluster rejected changes of {}; none is done", before.keySet(), e);
       putBack(cluster, before);
       return false;
     }

@@ -4,8 +4,11 @@ import com.google.gson.JsonObject;
 import io.stormpilot.scheduler.message.Reason;
 import io.stormpilot.scheduler.message.Rejection;
 import io.stormpilot.scheduler.state.Isolation;
+import io.stormpilot.scheduler.state.SchedulingKeys;
 import io.stormpilot.scheduler.state.Sites;
+import java.util.ArrayDeque;
 import java.util.ArrayList;
+import java.util.Deque;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
@@ -52,6 +55,9 @@ public final class Fallback {
 
   /** What the ResourceAwareScheduler says of a topology in Storm's UI. */
   private static final String FULLY_SCHEDULED = "Fully Scheduled";
+
+  /** In one round: two topologies on which it fails are found among 10,000. */
+  private static final int MOST_CALLS = 64;
 
   private static final String NO_ROOM = "Not enough resources";
 
@@ -143,15 +149,15 @@ public final class Fallback {
   }
 
   /**
-   * What is guaranteed to each user (points of CPU, MB), as the scheduler has loaded it; empty
-   * where it knows no guarantees.
+   * What is guaranteed to each user (points of CPU, MB) by Storm's key, as the scheduler has loaded
+   * it; empty where it knows no guarantees.
    */
-  public Map<String, Map<String, Double>> guarantees() {
+  public JsonObject guarantees() {
     try {
-      return isResourceAware() ? config() : Map.of();
+      return isResourceAware() ? SchedulingKeys.ofUsers(config()) : new JsonObject();
     } catch (RuntimeException e) {
       LOG.warn("fallback scheduler {} failed to tell users' guarantees", name(), e);
-      return Map.of();
+      return new JsonObject();
     }
   }
 
@@ -167,28 +173,47 @@ public final class Fallback {
   /**
    * What it did.
    *
-   * @param failure what went wrong, or null; then the cluster is as it was
+   * @param failures by topology id, what went wrong: it is as it was
    * @param waiting by topology id, why executors got no slot that it had for them
    * @param evicted other topologies (ids) that left hosts which are an isolated one's now
    */
-  public record Outcome(String failure, Map<String, Rejection> waiting, Set<String> evicted) {
-    private static final Outcome NOTHING = new Outcome(null, Map.of(), Set.of());
+  public record Outcome(
+      Map<String, String> failures, Map<String, Rejection> waiting, Set<String> evicted) {
 
-    private static Outcome failed(String failure) {
-      return new Outcome(failure, Map.of(), Set.of());
+    private Outcome() {
+      this(new HashMap<>(), new HashMap<>(), new HashSet<>());
     }
   }
 
   /**
-   * Let it schedule these topologies.
+   * Let it schedule these topologies. Where it fails it gets half of them and then the other half,
+   * and so on: one on which it fails must not keep all others from being placed.
    *
    * @param givenUp those of them (ids) whose plan was taken away
    */
   public Outcome schedule(Cluster cluster, List<TopologyDetails> delegated, Set<String> givenUp) {
+    Outcome outcome = new Outcome();
+    Deque<List<TopologyDetails>> parts = new ArrayDeque<>(List.of(delegated));
+    for (int calls = 1; !parts.isEmpty(); calls++) {
+      List<TopologyDetails> part = parts.pop();
+      String failure = attempt(cluster, part, givenUp, outcome);
+      if (failure != null && part.size() > 1 && calls < MOST_CALLS) {
+        parts.push(part.subList(part.size() / 2, part.size()));
+        parts.push(part.subList(0, part.size() / 2));
+      } else if (failure != null) {
+        part.forEach(topology -> outcome.failures().put(topology.getId(), failure));
+      }
+    }
+    return outcome;
+  }
+
+  /** Adds what it did to the outcome; returns what went wrong: then the cluster is as it was. */
+  private String attempt(
+      Cluster cluster, List<TopologyDetails> delegated, Set<String> givenUp, Outcome outcome) {
     if (delegated.isEmpty()
         || (IDLE_WHEN_NOTHING_IS_MISSING.contains(scheduler.getClass())
             && delegated.stream().noneMatch(cluster::needsScheduling))) {
-      return Outcome.NOTHING;
+      return null;
     }
     try {
       FallbackCluster copy = new FallbackCluster(cluster, delegated, isolates());
@@ -204,26 +229,26 @@ public final class Fallback {
         changes.add(withinSites(change, cluster, copy.getTopologies(), waiting));
       }
       List<Change> evictions = copy.evictions(cluster, changes, isolation());
-      Set<String> evicted = new HashSet<>();
-      evictions.forEach(change -> evicted.add(change.topologyId()));
       changes.addAll(evictions);
       if (!ClusterEdit.carryOut(cluster, changes)) {
-        return Outcome.failed(name() + " placed a topology on an occupied slot");
+        return name() + " placed a topology on an occupied slot";
       }
+      evictions.forEach(change -> outcome.evicted().add(change.topologyId()));
+      outcome.waiting().putAll(waiting);
       for (TopologyDetails topology : delegated) {
         String status = copy.getStatus(topology.getId());
         if (status != null && !status.equals(cluster.getStatus(topology.getId()))) {
           cluster.setStatus(topology.getId(), status);
         }
       }
-      return new Outcome(null, waiting, evicted);
+      return null;
     } catch (Throwable e) { // an error of its own must not keep plans from being carried out
       if (logged.add(kind(e))) {
         LOG.error("fallback scheduler {} failed; its topologies stay as they are", name(), e);
       } else {
         LOG.error("fallback scheduler {} failed again: {}", name(), e.toString());
       }
-      return Outcome.failed(name() + " failed: " + e);
+      return name() + " failed: " + e;
     }
   }
 

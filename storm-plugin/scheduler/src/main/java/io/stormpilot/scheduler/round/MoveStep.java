@@ -8,6 +8,7 @@ import io.stormpilot.scheduler.state.Placement;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.HashSet;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
@@ -77,13 +78,7 @@ final class MoveStep {
     PlanApplier.Outcome outcome =
         new PlanApplier(slots, config.maxMovedWorkers(), this::lastSlot, justLeads)
             .apply(allPossible);
-    boolean done = ClusterEdit.carryOut(cluster, outcome.changes());
-    Map<String, List<Change>> changes = new HashMap<>();
-    if (done) {
-      outcome
-          .changes()
-          .forEach(c -> changes.computeIfAbsent(c.topologyId(), id -> new ArrayList<>()).add(c));
-    }
+    Map<String, List<Change>> changes = carryOut(outcome.changes());
     Map<String, Moves> moves = new HashMap<>();
     Map<String, Intent> intents = new HashMap<>();
     int workersMoved = 0;
@@ -93,7 +88,7 @@ final class MoveStep {
       int started = own.stream().mapToInt(c -> c.started().size()).sum();
       int moved = own.stream().mapToInt(this::movedWorkers).sum();
       int pending = units.get(id).stream().mapToInt(MoveUnit::size).sum() - started;
-      boolean overLimit = done && outcome.overLimit().contains(id);
+      boolean overLimit = changes.containsKey(id) && outcome.overLimit().contains(id);
       moves.put(id, new Moves(pending, overLimit, settling.contains(id)));
       intents.put(id, next(topology));
       count(topology, moved, pending);
@@ -102,8 +97,31 @@ final class MoveStep {
     return new Result(moves, intents, workersMoved);
   }
 
+  /**
+   * All changes at once, for topologies trade slots. Where Storm's cluster rejects a part, each
+   * plan set alone: one must not keep the others from being carried out.
+   *
+   * @return by topology id, what was carried out
+   */
+  private Map<String, List<Change>> carryOut(List<Change> changes) {
+    Map<String, List<Change>> done = new HashMap<>();
+    if (ClusterEdit.carryOut(cluster, changes)) {
+      changes.forEach(c -> done.computeIfAbsent(c.topologyId(), id -> new ArrayList<>()).add(c));
+      return done;
+    }
+    Map<String, List<Change>> planSets = new LinkedHashMap<>();
+    for (Change change : changes) {
+      String planSet = topologies.get(change.topologyId()).memory().inForce().planSet();
+      planSets.computeIfAbsent(planSet, set -> new ArrayList<>()).add(change);
+    }
+    if (planSets.size() > 1) {
+      planSets.values().forEach(set -> done.putAll(carryOut(set)));
+    }
+    return done;
+  }
+
   /** All that is left to do; a fault in one topology leaves it still, and nobody else. */
-  private static List<MoveUnit> unitsOf(TopologyContext topology) {
+  static List<MoveUnit> unitsOf(TopologyContext topology) {
     try {
       return MoveUnit.between(topology.current(), topology.memory().inForce());
     } catch (RuntimeException e) {

@@ -113,7 +113,6 @@ public final class Round {
     RepairStep repair = repair(topologies, slots, justLeads);
     with(Intent.REPAIR, topologies, intents).forEach(repair::run);
     Fallback.Outcome delegated = delegate(with(Intent.FALLBACK, topologies, intents), repair);
-    String failure = delegated.failure();
     if (!delegated.evicted().isEmpty()) {
       RepairStep elsewhere = repair(topologies, slots(), justLeads);
       delegated.evicted().stream()
@@ -128,8 +127,8 @@ public final class Round {
     for (TopologyContext topology : topologies.values()) {
       String id = topology.id();
       StatusText status = decisions.waiting().get(id);
-      if (failure != null && intents.get(id) == Intent.FALLBACK) {
-        status = failed(failure, topology);
+      if (delegated.failures().containsKey(id)) {
+        status = failed(delegated.failures().get(id), topology);
       }
       Moves moves = moved.moves().getOrDefault(id, Moves.NONE);
       outcomes.add(new TopologyOutcome(topology, intents.get(id), moves, status));

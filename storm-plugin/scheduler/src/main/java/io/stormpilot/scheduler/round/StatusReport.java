@@ -177,9 +177,7 @@ final class StatusReport {
     TopologyContext topology = outcome.context();
     boolean stopped = status.state() == State.MOVING && status.code() == topology.held();
     if (stopped) {
-      return MoveUnit.between(topology.current(), topology.memory().inForce()).stream()
-          .mapToInt(MoveUnit::size)
-          .sum();
+      return MoveStep.unitsOf(topology).stream().mapToInt(MoveUnit::size).sum();
     }
     return outcome.moves().pendingWorkers();
   }

@@ -131,6 +131,47 @@ class FallbackTest {
   }
 
   @Test
+  void whomTheFallbackFailsOnWaitsAloneAndOneThatAlwaysFailsIsNotAskedForEver() {
+    int[] calls = {0};
+    Set<String> bad = new HashSet<>(Set.of("t7", "t50"));
+    Story story =
+        new Story(20, 4)
+            .fallback(
+                new Scripted(
+                    (topologies, cluster) -> {
+                      calls[0]++;
+                      for (TopologyDetails t : cluster.needsSchedulingTopologies()) {
+                        if (bad.contains(t.getId())) {
+                          throw new IllegalStateException("as it happens");
+                        }
+                        cluster.assign(
+                            cluster.getAvailableSlots().get(0), t.getId(), t.getExecutors());
+                      }
+                    }));
+    story.controllerUp(false);
+    for (int n = 0; n < 64; n++) {
+      story.topology("t" + n, 1, 1);
+    }
+
+    story.round();
+
+    for (int n = 0; n < 64; n++) {
+      boolean fails = bad.contains("t" + n);
+      assertEquals(fails ? 0 : 1, story.placement("t" + n).size(), "t" + n);
+      assertEquals(fails ? "fallback/FALLBACK_FAILED" : "fallback/NO_PLAN", story.state("t" + n));
+    }
+
+    for (int n = 64; n < 1_000; n++) {
+      story.topology("t" + n, 1, 1);
+      bad.add("t" + n);
+    }
+    calls[0] = 0;
+    story.round();
+    assertTrue(calls[0] < 100, "calls: " + calls[0]);
+    assertEquals("fallback/FALLBACK_FAILED", story.state("t999"));
+  }
+
+  @Test
   void aFallbackThatFailsEachRoundLogsTheStackOfEachErrorOnce() {
     int[] failures = {0};
     Story story =

@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 
 import io.stormpilot.scheduler.message.Mode;
 import io.stormpilot.scheduler.state.Modes;
+import io.stormpilot.scheduler.state.PilotConfig;
 import java.util.Map;
 import java.util.Set;
 import org.junit.jupiter.api.Test;
@@ -44,6 +45,21 @@ class HeldTest {
 
     assertEquals("fallback/MODE_OFF", story.state("t"));
     story.assertNobodyLost();
+  }
+
+  /** Storm would have to show an executor of another parallelism: the other topology goes on. */
+  @Test
+  void aPlanThatCannotBeFollowedWhileItIsHeldHarmsNobodyElse() {
+    Story story = Story.twoWorkers().with(PilotConfig.MAX_MOVED_WORKERS, 1).topology("u", 1, 1);
+    story.publish(story.plan("t", "p-1", "sup-2:6700=1-2", "sup-2:6701=3-4"));
+    story.round();
+    story.pause("_all");
+    story.running("t", "sup-0:6700", "9").running("t", "sup-1:6700", "9");
+
+    story.round();
+
+    assertEquals("p-1", story.status("t").planId());
+    assertEquals("fallback/PAUSED", story.state("u"));
   }
 
   @Test

@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.stormpilot.scheduler.state.SchedulingKeys;
 import java.util.Collection;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import org.apache.storm.Config;
@@ -122,7 +123,17 @@ class RankingTest {
     assertEquals(
         "{\"resource.aware.scheduler.user.pools\":{\"A\":{\"cpu\":100.0,\"memory\":1000.0},"
             + "\"B\":{\"cpu\":200.0,\"memory\":1500.0}}}",
-        SchedulingKeys.ofUsers(fallback.guarantees()).toString());
+        fallback.guarantees().toString());
     assertEquals("{}", SchedulingKeys.ofUsers(Map.of()).toString());
+  }
+
+  /** As YAML has {@code ~:}; Storm takes it, too. */
+  @Test
+  void guaranteesOfNobodyEndNoRound() {
+    Map<String, Map<String, Double>> pools = new HashMap<>();
+    pools.put(null, Map.of("cpu", 100.0));
+    Story story = cluster(PAGE).with(DaemonConfig.RESOURCE_AWARE_SCHEDULER_USER_POOLS, pools);
+    Fallback fallback = Fallback.prepare(scheduler, story.conf(), new StormMetricsRegistry());
+    assertEquals("{}", fallback.guarantees().toString());
   }
 }

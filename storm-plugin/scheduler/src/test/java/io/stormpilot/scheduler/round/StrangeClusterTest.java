@@ -23,6 +23,7 @@ import java.util.stream.Stream;
 import org.apache.storm.Config;
 import org.apache.storm.DaemonConfig;
 import org.apache.storm.daemon.nimbus.Nimbus;
+import org.apache.storm.generated.StormTopology;
 import org.apache.storm.metric.StormMetricsRegistry;
 import org.apache.storm.scheduler.Cluster;
 import org.apache.storm.scheduler.DefaultScheduler;
@@ -264,6 +265,50 @@ class StrangeClusterTest {
     assertEquals(
         Set.of(Notation.slot("sup-0:6700"), Notation.slot("sup-1:6700")),
         cluster.getAssignmentById("t").getSlots());
+  }
+
+  /** It names shared memory that it does not have: Storm takes it, and fails to assign it. */
+  @ParameterizedTest
+  @EnumSource(Storms.class)
+  void aTopologyThatStormCannotPlaceKeepsNobodyElseFromBeingPlaced(Storms storms) {
+    Story story = storms.story(3, 4).topology("odd", 1, 2);
+    for (String id : List.of("a", "t", "z")) {
+      story.topology(id, 2, 4);
+    }
+    TopologyDetails like = story.details("odd");
+    StormTopology broken = like.getTopology().deepCopy();
+    broken.put_to_component_to_shared_memory("count", Set.of("none"));
+    broken.put_to_component_to_shared_memory("source", Set.of("none"));
+    broken.set_shared_memory(new HashMap<>());
+    TopologyDetails odd =
+        new TopologyDetails(
+            "odd",
+            like.getConf(),
+            broken,
+            1,
+            like.getExecutorToComponent(),
+            like.getLaunchTime(),
+            "ops");
+    prepare(storms, story);
+    for (boolean planned : new boolean[] {false, true}) {
+      if (planned) {
+        plans.put("odd", entry("odd", "sup-0:6700=1-2"));
+        plans.put("t", entry("t", "sup-1:6700=1-2", "sup-2:6700=3-4"));
+      }
+      Cluster cluster =
+          cluster(
+              story,
+              story.cluster().getSupervisors().values(),
+              Map.of(),
+              new Topologies(story.details("a"), story.details("t"), story.details("z"), odd));
+
+      round(story, cluster, !planned);
+
+      assertEquals(0, running(cluster, "odd").size());
+      for (String id : List.of("a", "t", "z")) {
+        assertEquals(4, running(cluster, id).size(), id + " " + cluster.getStatusMap());
+      }
+    }
   }
 
   private PlanEntry entry(String topology, String... workers) {
