@@ -36,6 +36,9 @@ public record PlanKeys(boolean required, List<byte[]> keys) {
     if (Files.size(file) > MAX_FILE_BYTES) {
       throw new IOException("it has more than " + MAX_FILE_BYTES + " bytes");
     }
+    if (!Files.isRegularFile(file)) {
+      throw new IOException("it is not a regular file");
+    }
     List<byte[]> keys =
         Files.readAllLines(file, StandardCharsets.UTF_8).stream()
             .map(String::strip)

@@ -3,6 +3,7 @@ package io.stormpilot.scheduler.zookeeper;
 import io.stormpilot.scheduler.message.Payload.TooLargeException;
 import io.stormpilot.scheduler.zookeeper.ZnodeStore.DeposedException;
 import io.stormpilot.scheduler.zookeeper.ZnodeStore.OversizedException;
+import java.io.IOException;
 import java.util.Iterator;
 import java.util.LinkedHashMap;
 import java.util.Map;
@@ -260,7 +261,7 @@ public final class Outbox implements AutoCloseable {
     } catch (OversizedException | KeeperException.InvalidACLException e) {
       LOG.error("not written: {}: {}", path, e.getMessage());
       return true;
-    } catch (KeeperException e) {
+    } catch (KeeperException | IOException e) {
       sayFailing(path, e);
       return false;
     } catch (Exception | Error e) { // no error of one job ends the thread, and all writes with it

@@ -144,6 +144,9 @@ class SignatureTest {
     Files.writeString(file, "\n");
     assertThrows(IOException.class, () -> PlanKeys.read(file));
     assertThrows(IOException.class, () -> PlanKeys.read(folder.resolve("none")));
+    // Nor one that never ends, or is waited for: Nimbus would not start.
+    IOException e = assertThrows(IOException.class, () -> PlanKeys.read(Path.of("/dev/null")));
+    assertEquals("it is not a regular file", e.getMessage());
   }
 
   @Test

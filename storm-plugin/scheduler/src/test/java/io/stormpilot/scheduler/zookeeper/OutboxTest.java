@@ -18,6 +18,7 @@ import io.stormpilot.scheduler.round.Story;
 import io.stormpilot.scheduler.state.ClusterSnapshot;
 import io.stormpilot.scheduler.state.Placement;
 import io.stormpilot.scheduler.state.TopologySnapshot;
+import java.io.IOException;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
@@ -102,6 +103,24 @@ class OutboxTest extends OutboxFixture {
     assertTrue(outbox.flush(120_000));
     assertEquals(2, read("/a"));
     assertEquals(3, read("/b"));
+  }
+
+  /** As when Nimbus has no file descriptor left for a moment: it is not ZooKeeper that refuses. */
+  @Test
+  void triesAgainWhereTheClientCannotConnect() throws Exception {
+    int[] runs = new int[1];
+    outbox.offer(
+        "/a",
+        s -> {
+          if (runs[0]++ == 0) {
+            throw new IOException("Too many open files");
+          }
+          s.write("/a", message(1));
+        });
+
+    assertTrue(outbox.flush(60_000));
+
+    assertEquals(1, read("/a"));
   }
 
   @Test
