@@ -18,7 +18,7 @@ from streamparse.dsl.topology import Topology, TopologyType
 
 from stormpilot.errors import UsageError
 from stormpilot.nimbus import Address
-from stormpilot.user_files import read_text
+from stormpilot.user_files import read_bytes, read_text
 
 
 @dataclass(frozen=True)
@@ -116,6 +116,10 @@ class Project:
 
         What it imports from the project is forgotten afterwards, so that one process can load several projects.
         """
+        try:
+            read_bytes(file)
+        except OSError as e:
+            raise UsageError(f"{file} cannot be read: {e.strerror}") from e
         with self._importable(file.parent):
             name = file.stem
             if (self.sources / name).is_dir() or (self.sources / f"{name}.py").is_file():

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from stormpilot.errors import UsageError
+from stormpilot.submit import jar as jar_module
 from stormpilot.submit.jar import build_jar, source_files
 
 
@@ -70,9 +71,44 @@ def test_a_project_without_sources_is_refused_by_name(tmp_path: Path) -> None:
 
 
 def test_a_source_that_cannot_be_read_is_refused_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(self: Path) -> bytes:
-        raise PermissionError(errno.EACCES, "Permission denied", str(self))
+    def refuse(path: Path, _: int) -> bytes:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
 
-    monkeypatch.setattr(Path, "read_bytes", refuse)
+    monkeypatch.setattr(jar_module, "read_bytes", refuse)
     with pytest.raises(UsageError, match=r"bolts\.py cannot be read: Permission denied"):
         build_jar(make_sources(tmp_path / "src"))
+
+
+def test_what_is_neither_file_nor_folder_is_refused_by_name(tmp_path: Path) -> None:
+    sources = make_sources(tmp_path / "src")
+    os.mkfifo(sources / "p")
+    with pytest.raises(UsageError, match=r"src/p is a pipe, a socket or a device, expected a file or a folder"):
+        source_files(sources)
+    (sources / "p").unlink()
+    (sources / "zero.bin").symlink_to("/dev/zero")
+    with pytest.raises(UsageError, match=r"src/zero\.bin is a pipe"):
+        build_jar(sources)
+
+
+def test_huge_sources_are_refused_by_name_and_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sources = make_sources(tmp_path / "src")
+    with (sources / "huge.bin").open("wb") as file:
+        file.truncate(jar_module.MOST_BYTES + 1)
+    with pytest.raises(UsageError, match=r"src/huge\.bin cannot be read: has .* bytes, expected a file of at most"):
+        build_jar(sources)
+    (sources / "huge.bin").write_bytes(b"x" * 100)
+    monkeypatch.setattr(jar_module, "MOST_BYTES", 105)
+    with pytest.raises(UsageError, match=r"src has more than 105 bytes with huge\.bin, expected at most that many"):
+        build_jar(sources)
+
+
+def test_links_that_lead_to_more_and_more_folders_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of 12 folders has a link to every other one: half a billion ways."""
+    monkeypatch.setattr(jar_module, "MOST_ENTRIES", 1_000)
+    sources = tmp_path / "src"
+    for i in range(12):
+        (sources / f"f{i}").mkdir(parents=True)
+        for k in range(12):
+            (sources / f"f{i}" / f"to{k}").symlink_to(f"../f{k}")
+    with pytest.raises(UsageError, match=r"src has more than 1,000 files and folders .* does a symbolic link lead"):
+        source_files(sources)

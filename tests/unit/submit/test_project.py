@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -186,3 +187,15 @@ def test_loading_leaves_path_and_modules_as_they_were(tmp_path: Path) -> None:
 def test_a_wrong_topology_file_is_refused_with_its_line(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         load(make_project(tmp_path / "p", bad=text))
+
+
+def test_a_topology_file_that_is_none_is_refused_by_name_and_not_waited_for(tmp_path: Path) -> None:
+    """A pipe is waited for without end, a device fills the memory."""
+    project = make_project(tmp_path / "p")
+    os.mkfifo(project / "topologies" / "pipe.py")
+    (project / "topologies" / "zero.py").symlink_to("/dev/zero")
+    (project / "topologies" / "folder.py").mkdir()
+    read = Project.read(project)
+    for name, what in {"pipe": "is a pipe", "zero": "is a device", "folder": "Is a directory"}.items():
+        with pytest.raises(UsageError, match=rf"{name}\.py cannot be read: {what}.*, expected a file"):
+            read.load_topology(read.topology_file(name)[1])
