@@ -8,6 +8,7 @@ from typing import Any
 from stormpilot import clock
 from stormpilot.cli.live import Live, live_command
 from stormpilot.cli.output import print_table, say, say_line
+from stormpilot.operate.hosts import host_lines
 from stormpilot.operate.status import age, gather, settings_lines
 
 ENDED_SHOWN_S = 3600
@@ -47,6 +48,8 @@ def show(shown: dict[str, Any]) -> None:
         )
     else:
         say_line("plug-in", scheduler["text"])
+    for i, text in enumerate(host_lines(shown["hosts"])):
+        say_line("" if i else "hosts", text)
     if shown["capacity"]:
         say_line("capacity", f"supervisors: {shown['capacity']}")
     if shown["paused"]:

@@ -15,6 +15,7 @@ from stormpilot.messages.rollouts import Rollout
 from stormpilot.messages.settings import ALL, name_of_setting_key
 from stormpilot.observe.capacity import in_words
 from stormpilot.observe.reader import NO_SNAPSHOT, StoreSnapshot, Versioned
+from stormpilot.operate.hosts import hosts
 from stormpilot.zookeeper.paths import Paths
 
 STUCK_PERIODS = 3
@@ -44,15 +45,21 @@ def first_cycle_late_s(seen: StoreSnapshot, now_ms: int) -> float | None:
 
 
 def gather(
-    hosts: str, paths: Paths, seen: StoreSnapshot, reports: list[LoadReport], problems: Mapping[str, str], now_ms: int
+    zookeeper: str,
+    paths: Paths,
+    seen: StoreSnapshot,
+    reports: list[LoadReport],
+    problems: Mapping[str, str],
+    now_ms: int,
 ) -> dict[str, Any]:
-    """Everything that is shown, as it goes into the JSON; `hosts` are those of ZooKeeper, as they were asked."""
+    """Everything that is shown, as it goes into the JSON; `zookeeper`: its hosts, as they were asked."""
     known = [] if seen.controller is None else seen.controller.capacities
     return {
-        "zookeeper": hosts,
+        "zookeeper": zookeeper,
         "root": paths.root,
         "controller": _controller(paths, seen, now_ms),
         "scheduler": _scheduler(seen, now_ms),
+        "hosts": hosts(seen),
         "paused": sorted(seen.paused),
         "settings": _settings(seen, now_ms),
         "capacity": in_words(known),

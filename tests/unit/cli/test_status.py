@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from doubles.models import plan_message
-from doubles.snapshots import T0_MS, cluster, everywhere, report, topology
+from doubles.snapshots import T0_MS, cluster, everywhere, report, supervisor, topology
 from stormpilot.cli import output
 from stormpilot.cli import status as command
 from stormpilot.messages.controller_state import ControllerState, TopologyView
@@ -221,6 +221,39 @@ def test_a_topology_without_a_plan_that_needs_sites_is_not_placed_by_storm() -> 
     text = "no plan; executors are placed by the sites of their components"
     (row,) = gathered(healthy(plans={}, statuses={ID: shim_says("fallback", "NO_PLAN", text)}))["topologies"]
     assert row["text"] == "placed by the sites of its components"
+
+
+@pytest.mark.usefixtures("plain")
+def test_hosts_are_listed_by_the_names_that_drain_takes(capsys: pytest.CaptureFixture[str]) -> None:
+    own = cluster("a", "b")
+    shared = msgspec.structs.replace(supervisor("c", blacklisted=True), host="host-a")
+    drained = Settings(drains={"host-b": DrainSetting(host="host-b")})
+    seen = healthy(cluster=msgspec.structs.replace(own, supervisors=[*own.supervisors, shared]), settings=drained)
+    shown = gathered(seen)
+    assert [(h["host"], h["drained"], [s["id"] for s in h["supervisors"]]) for h in shown["hosts"]] == [
+        ("host-a", False, ["a", "c"]),
+        ("host-b", True, ["b"]),
+    ]
+    assert shown["hosts"][0]["supervisors"][0] == {
+        "id": "a",
+        "blacklisted": False,
+        "slots": 4,
+        "usedSlots": 1,
+        "executors": 3,
+    }
+    command.show(shown)
+    text = capsys.readouterr().out
+    assert "host-a: supervisor a (1 of 4 slots used, 3 executors), supervisor c (0 of 4 slots used, 0 exec" in text
+    assert "host-b: supervisor b (1 of 4 slots used, 3 executors)" in text
+
+
+@pytest.mark.usefixtures("plain")
+def test_of_many_hosts_people_see_some_and_how_to_see_all(capsys: pytest.CaptureFixture[str]) -> None:
+    command.show(gathered(healthy(cluster=cluster(*(f"s{i:03}" for i in range(200))))))
+    text = capsys.readouterr().out
+    assert "host-s009" in text
+    assert "host-s010" not in text
+    assert "and 190 more: `stormpilot status -f json` lists all" in text
 
 
 def test_plug_in_that_wrote_nothing_is_told() -> None:
