@@ -14,9 +14,13 @@ import typer
 from stormpilot.cli.nimbus_login import NimbusJaasOption, nimbus_login
 from stormpilot.cli.output import Format, FormatOption, console_err, note, print_json, print_table, say
 from stormpilot.errors import UsageError
+from stormpilot.user_files import read_bytes
 
 if TYPE_CHECKING:
     from stormpilot.submit import Submission
+
+SHORT_MS = 1_000
+"""A shorter time-out may be meant as seconds."""
 
 
 def submit(
@@ -71,7 +75,10 @@ def submit(
     inactive: Annotated[bool, typer.Option("--inactive", "-i", help="Submit with the spouts off.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Kill a running topology of that name first.")] = False,
     wait: Annotated[int, typer.Option("--wait", min=0, help="Seconds from --force's kill to its end.")] = 5,
-    timeout: Annotated[int, typer.Option("--timeout", min=1, help="Milliseconds to wait for Nimbus.")] = 60_000,
+    timeout: Annotated[
+        int,
+        typer.Option("--timeout", metavar="MS", min=1, help="Milliseconds (as of `sparse submit`) to wait for Nimbus."),
+    ] = 60_000,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be sent; send nothing.")] = False,
     format: FormatOption = Format.table,
 ) -> None:
@@ -90,6 +97,10 @@ def submit(
         options["topology.acker.executors"] = ackers
     if debug:
         options["topology.debug"] = True
+    if timeout < SHORT_MS:
+        note(
+            f"note: --timeout is in milliseconds, as that of `sparse submit`: Nimbus has {timeout / 1000:g} s to answer"
+        )
     submission = prepare(
         project,
         topology or name,
@@ -174,9 +185,16 @@ def _show(submission: Submission, format: Format) -> None:
 
 def _say_hooks_are_not_run(project: Path) -> None:
     for file in (f for name in ("tasks", "fabfile") for f in (project / f"{name}.py", project / name / "__init__.py")):
-        text = file.read_text("utf-8", errors="replace") if file.is_file() else ""
+        text = _text(file) if file.is_file() else ""
         if re.search(r"^(?!\s*#).*\b(pre|post)_submit\b", text, flags=re.MULTILINE):  # defined, imported or assigned
             note(f"note: the hooks in {file} (pre_submit, post_submit) are not run")
+
+
+def _text(file: Path) -> str:
+    try:
+        return read_bytes(file).decode("utf-8", errors="replace")
+    except OSError as e:
+        raise UsageError(f"{file} cannot be read: {e.strerror}") from e
 
 
 def _say_virtualenv_is_not_used(submission: Submission) -> None:

@@ -305,6 +305,8 @@ def test_a_port_that_never_answers_ends_after_the_time_out(project: Path, stormp
         done = stormpilot(project, "--nimbus", f"127.0.0.1:{silent.getsockname()[1]}", "--timeout", "300")
     assert done.returncode == 3
     assert "does not answer getLeader" in done.stderr
+    words = " ".join(done.stderr.split())
+    assert "--timeout is in milliseconds, as that of `sparse submit`: Nimbus has 0.3 s to answer" in words
 
 
 def test_a_port_of_something_else_is_said_to_be_that(project: Path, stormpilot: Run) -> None:
