@@ -65,7 +65,8 @@ class WorkerStore:
         self._client: Any = None
         self._started_s = 0.0
         self._pending: Any = None
-        self._own_root = normal_root(str(storm_conf.get(STORM_ROOT_KEY) or ""))  # "/": nobody is foreign to us
+        root = storm_conf.get(STORM_ROOT_KEY)
+        self._own_root = None if root is None else normal_root(str(root))  # None: nobody is foreign to us
         self._owner: str | None = None
         self._owner_is_known = False
 
@@ -115,7 +116,7 @@ class WorkerStore:
 
     def _refuse_foreign(self) -> None:
         """`StoreUnavailable` where the znodes are another Storm cluster's; `owner` is read again after it changed."""
-        if self._own_root == "/":
+        if self._own_root is None:
             return
         if not self._owner_is_known:
             self._owner_is_known = True  # before the request: what changes after it is told by the watch
