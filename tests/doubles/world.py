@@ -170,6 +170,12 @@ class World:
         )
         self._recorder = Recorder(self.current, "story", self.now_ms)
 
+    def set_clock(self, by_s: float) -> None:
+        """The clock of all hosts is set."""
+        by_ms = int(by_s * 1000)
+        self.now_ms += by_ms
+        self._process = {k: (number, at_ms + by_ms) for k, (number, at_ms) in self._process.items()}
+
     def use(self, config: Config) -> None:
         """The controller goes on with another configuration."""
         self.config = config

@@ -215,7 +215,7 @@ class Daemon:
 
     def _leadership(self, reader: Reader, publisher: Publisher, sessions_lost: int) -> Leadership:
         """The leadership of the epoch of `publisher`, for as long as no more sessions than that are lost."""
-        config = self._current.config
+        config, now_ms = self._current.config, clock.SteadyClock(clock.now_ms)
         observer = Observer(reader, config.load, config.decide.cpu_limit_ratio, config)
         cycle = cycle_of(
             observer,
@@ -223,7 +223,7 @@ class Daemon:
             self._current,
             self._compute,
             new_id=lambda: uuid.uuid4().hex[:12],
-            clock_ms=clock.now_ms,
+            clock_ms=now_ms,
             name=self.name,
         )
         return Leadership(
@@ -237,7 +237,7 @@ class Daemon:
             take_up_configuration=lambda: self._take_up_configuration(observer),
             wake=self._wake,
             stopping=self._stopping,
-            now_ms=clock.now_ms,
+            now_ms=now_ms,
         )
 
     def _release(self, lock: Lock) -> None:

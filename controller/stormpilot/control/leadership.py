@@ -12,6 +12,7 @@ from functools import partial
 import structlog
 
 from stormpilot.api.service import Service
+from stormpilot.clock import SteadyClock
 from stormpilot.config import Config
 from stormpilot.control.cycle import Cycle
 from stormpilot.control.recorder import Recorder
@@ -31,8 +32,6 @@ ROLLOUT_REST = 3.0
 CHANGE_REST, CHANGE_TIMES = 0.1, 3.0
 """A change of the traffic starts a cycle, if the last one began this part of a period ago, and so many times as long as
 it took."""
-CLOCK_STEP_S = 10.0
-"""From here on a change of the clock against the time that passed is a step: NTP nudges by far less."""
 BURST_S = 0.2
 """Changes come in bursts: how long to wait for the rest of one."""
 
@@ -43,6 +42,7 @@ class Leadership:
 
     `connected` and `same_session` are about our ZooKeeper session, `wake` is set on every change there, `stopping` ends
     the loop. `take_up_configuration` takes up a configuration that was reloaded, and says whether there was one.
+    `now_ms` is the clock of all that the leadership does.
     """
 
     cycle: Cycle
@@ -55,14 +55,13 @@ class Leadership:
     take_up_configuration: Callable[[], bool]
     wake: threading.Event
     stopping: threading.Event
-    now_ms: Callable[[], int]
+    now_ms: SteadyClock
     _observation: Observation | None = None
     _changed: Observation | None = None
     _signature: object = None
     _traffic_changed: set[str] = field(default_factory=set)
     _cycle_began_s: float = -math.inf
     _cycle_took_s: float = 0.0
-    _ahead_s: float | None = None
     schedule: Schedule = field(init=False)
 
     def __post_init__(self) -> None:
@@ -88,24 +87,25 @@ class Leadership:
         if not self.same_session():
             log.warning("session lost; rejoining election")
             return False
-        if (stepped_s := self._clock_stepped_s()) is not None:
-            log.warning("the clock was set; all that was observed begins anew", by_s=round(stepped_s))
+        self.now_ms()
+        if (set_by_ms := self.now_ms.set_by_ms) is not None:
+            log.warning("the clock was set; all that was observed begins anew", by_s=round(set_by_ms / 1000))
+            self._keep_limits(set_by_ms)
             return False
         if self.take_up_configuration():
             self.schedule.use(self._jobs())
             self.schedule.now("cycle")
         return True
 
-    def _clock_stepped_s(self) -> float | None:
-        """By how much the time of day was set since the last turn, where that is more than a nudge.
+    def _keep_limits(self, set_by_ms: int) -> None:
+        """Have rollouts wait for what they wait for as long as before the clock was set.
 
-        What a leadership remembers has times of that clock: a gain would be counted again only once it has come there.
+        This leadership ends then: what it remembers has times of the clock before.
         """
-        ahead_s = self.now_ms() / 1000 - time.monotonic()
-        last_s, self._ahead_s = self._ahead_s, ahead_s
-        if last_s is None or abs(ahead_s - last_s) < CLOCK_STEP_S:
-            return None
-        return ahead_s - last_s
+        try:
+            self.cycle.rollout_runner.shift_times(self._observe(), set_by_ms)
+        except UnreachableError as e:
+            log.warning("times of rollouts are of the clock before", why=e)
 
     def _do_what_is_due(self, work: dict[str, Callable[[], None]]) -> None:
         if self.wake.is_set():

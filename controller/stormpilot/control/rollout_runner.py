@@ -135,6 +135,25 @@ class RolloutRunner:
         put = Put(self.publisher.paths.rollout(topology_id), encode(over.rollout), version)
         return [put, *self._table_step(topology_id, over.routes, observation, f"plan {plan_id}")]
 
+    def shift_times(self, observation: Observation, by_ms: int) -> None:
+        """Write the times of rollouts and of tables anew, by a clock that was set: limits end neither early nor late.
+
+        What somebody else writes just then stays as it is.
+        """
+        running = running_rollouts(observation.seen)
+        for t in sorted({*running, *observation.seen.tables}):
+            steps: list[Step] = []
+            if (m := running.get(t)) is not None:
+                put = Put(
+                    self.publisher.paths.rollout(t), encode(m.shifted(by_ms)), observation.seen.rollouts[t].version
+                )
+                steps.append(put)
+            if (table := observation.seen.tables.get(t)) is not None and table.message is not None:
+                steps += self._table_step(t, table.message.shifted(by_ms), observation, "the clock was set")
+            with self._contained(t):
+                if steps:
+                    self.publisher.write(steps)
+
     # --- the loop -----------------------------------------------------------------------------------------------------
 
     def wanted(self, observation: Observation | None) -> bool:

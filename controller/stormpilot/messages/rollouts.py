@@ -94,6 +94,16 @@ class Rollout(Message, frozen=True, kw_only=True):
         """Where the executors are when it is done."""
         return self.entry.plan.workers
 
+    @property
+    def times_ms(self) -> dict[str, int]:
+        """Times that its limits count from, by field."""
+        names = ("since_ms", "started_at_ms", "applied_at_ms", "reported_at_ms")
+        return {name: at_ms for name in names if (at_ms := getattr(self, name)) is not None}
+
+    def shifted(self, by_ms: int) -> Rollout:
+        """The rollout with these times later by so much: by a clock that was set meanwhile."""
+        return msgspec.structs.replace(self, **{name: at_ms + by_ms for name, at_ms in self.times_ms.items()})
+
     def sentence(self, now_ms: int) -> str:
         """Progress in one line."""
         plan = self.entry.plan.plan_id

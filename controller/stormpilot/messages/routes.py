@@ -31,6 +31,11 @@ class DrainingTask(Part, frozen=True, kw_only=True):
     since_ms: int
     until_ms: int | None = None
 
+    def shifted(self, by_ms: int) -> DrainingTask:
+        """The same, later by so much."""
+        until_ms = None if self.until_ms is None else self.until_ms + by_ms
+        return msgspec.structs.replace(self, since_ms=self.since_ms + by_ms, until_ms=until_ms)
+
 
 class ComponentRoute(Part, frozen=True, kw_only=True):
     """The route of one component: `active` task ids, rising; owner of each partition of the keys (fields groupings).
@@ -66,6 +71,10 @@ class Routes(Message, frozen=True, kw_only=True):
         """The table with this route in place of the component's present one."""
         others = [c for c in self.components if c.component != route.component]
         return msgspec.structs.replace(self, components=sorted([*others, route], key=lambda c: c.component))
+
+    def shifted(self, by_ms: int) -> Routes:
+        """The table with the times of what is under way later by so much: by a clock that was set meanwhile."""
+        return msgspec.structs.replace(self, components=[_shifted(c, by_ms) for c in self.components])
 
 
 def first_route(
@@ -194,10 +203,14 @@ def settled(route: ComponentRoute, idle: Collection[int], now_ms: int, drain_tim
 
 def _begun_by_now(d: DrainingTask, now_ms: int) -> DrainingTask:
     ahead_ms = d.since_ms - now_ms
-    if ahead_ms <= DRAIN_MIN_MS:
-        return d
-    until_ms = None if d.until_ms is None else d.until_ms - ahead_ms
-    return msgspec.structs.replace(d, since_ms=now_ms, until_ms=until_ms)
+    return d if ahead_ms <= DRAIN_MIN_MS else d.shifted(-ahead_ms)
+
+
+def _shifted(route: ComponentRoute, by_ms: int) -> ComponentRoute:
+    """With these times later by so much; the names of hand-overs stay, tasks answer by them."""
+    draining = [d.shifted(by_ms) for d in route.draining]
+    handovers = [msgspec.structs.replace(h, since_ms=h.since_ms + by_ms) for h in route.handovers]
+    return msgspec.structs.replace(route, draining=draining, handovers=handovers)
 
 
 def handed_on(route: ComponentRoute, tasks: Mapping[int, KeyedTask], now_ms: int) -> tuple[ComponentRoute, list[str]]:

@@ -75,8 +75,7 @@ def next_of(m: Rollout, facts: Facts, config: RolloutSection) -> Next | None:
 
 def _begun_by_now(m: Rollout, now_ms: int) -> Rollout:
     """The rollout with no time in the future, which would keep it in its phase until the clock has come there again."""
-    names = ("since_ms", "started_at_ms", "applied_at_ms", "reported_at_ms")
-    times = {name: at_ms for name in names if (at_ms := getattr(m, name)) is not None}
+    times = m.times_ms
     if max(times.values()) <= now_ms + CLOCKS_APART_MS:
         return m
     return msgspec.structs.replace(m, **{name: min(at_ms, now_ms) for name, at_ms in times.items()})

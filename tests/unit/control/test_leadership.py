@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import threading
+import time
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 import structlog
 
+from doubles.rolling_jobs import TOGETHER, all_active, begun, nodes, world
 from doubles.world import World
+from stormpilot.clock import SteadyClock
 from stormpilot.control.leadership import Leadership
 
 
-def leadership(w: World, now_ms: Any) -> Leadership:
+def leadership(w: World, now_ms: Any, passed_s: Callable[[], float] = time.monotonic) -> Leadership:
     """A leadership whose session stands."""
     nothing: Any = None
     service: Any = SimpleNamespace(beat=lambda: None)
@@ -27,7 +32,7 @@ def leadership(w: World, now_ms: Any) -> Leadership:
         take_up_configuration=lambda: False,
         wake=threading.Event(),
         stopping=threading.Event(),
-        now_ms=now_ms,
+        now_ms=SteadyClock(now_ms, passed_s),
     )
 
 
@@ -52,3 +57,39 @@ def test_a_clock_that_is_nudged_does_not() -> None:
     assert led._goes_on()
     w.now_ms -= 2_000
     assert led._goes_on()
+
+
+@pytest.mark.parametrize("hours", [-1, 1])
+@pytest.mark.parametrize("phase", ["draining", "moving"])
+def test_a_step_of_a_rollout_lasts_as_long_as_before_when_the_clock_is_set(phase: str, hours: int) -> None:
+    """An hour ahead, every limit is over at once: the step would be given up while its workers start."""
+    w, t = world(hands_over=phase == "draining")
+    begun(w, t, phase)
+    before = w.rollout(t)
+    assert before is not None
+    led = leadership(w, lambda: w.now_ms)
+    assert led._goes_on()
+    w.set_clock(hours * 3600)
+    assert not led._goes_on()
+    w.new_leader()
+    after = w.rollout(t)
+    assert after is not None
+    assert after.phase == phase
+    assert abs(after.since_ms - before.since_ms - hours * 3_600_000) < 1_000
+    if (table := w.routes(t)) is not None:
+        assert {d.since_ms // 1000 for c in table.components for d in c.draining} <= {after.since_ms // 1000}
+    w.tell(300)
+    ended = w.rollout(t)
+    assert ended is not None
+    assert (ended.outcome, nodes(w.slots(t))) == ("DONE", nodes(TOGETHER))
+    assert all_active(w, t)
+
+
+def test_nothing_of_a_leadership_sees_the_clock_that_was_set_before_it_ends() -> None:
+    """It may be set while a cycle runs."""
+    at = {"ms": 1_000_000, "s": 5.0}
+    led = leadership(World("a"), lambda: at["ms"], lambda: at["s"])
+    assert led._goes_on()
+    at["ms"], at["s"] = 5_000_000, 6.0
+    assert led.now_ms() == 1_001_000
+    assert not led._goes_on()

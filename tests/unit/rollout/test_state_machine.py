@@ -371,3 +371,21 @@ def test_a_clock_that_is_set_back_by_an_hour_holds_nothing_up(make: Callable[[],
         r.until_ended(at_most_s=2 * LOOKS)
         r.everybody_gets_tuples()
         assert r.rollout.outcome == "DONE", at_s
+
+
+@pytest.mark.parametrize("make", [Rolling, handing_over])
+@pytest.mark.parametrize("by_s", [-3600, 3600])
+def test_times_that_are_shifted_with_the_clock_end_nothing_earlier_or_later(
+    make: Callable[[], Rolling], by_s: int
+) -> None:
+    undisturbed = make()
+    undisturbed.until_ended()
+    for at_s in range(1, undisturbed.now_s):
+        r = make()
+        r.looks(at_s)
+        r.set_back_s = -by_s
+        r.rollout = r.rollout.shifted(by_s * 1000)
+        r.routes = None if r.routes is None else r.routes.shifted(by_s * 1000)
+        r.until_ended(at_most_s=LOOKS)
+        r.everybody_gets_tuples()
+        assert (r.rollout.outcome, r.now_s) == ("DONE", undisturbed.now_s), at_s
