@@ -89,7 +89,7 @@ def _on_its_way(state: TopologyState, now_ms: int) -> bool:
     if plan is None or state.torn or _runs(state.topology, plan.workers):
         return False
     if status is None or status.plan_id != plan.plan_id:
-        return now_ms - plan.created_at_ms < ANSWER_MS
+        return now_ms - state.plan_since_ms < ANSWER_MS
     if status.state == "applied":  # the snapshot of the topology is written after it
         return now_ms - status.since_ms < ANSWER_MS
     return status.state in ("moving", "waiting")

@@ -69,5 +69,6 @@ def _ended_early(topology_id: str, situation: Situation) -> Rollout | None:
 
 def _until_ms(m: Rollout, situation: Situation) -> int:
     """End of the rest after a rollout that ended early."""
-    decide = situation.config.decide
-    return m.since_ms + int((decide.discard_hold_s if m.outcome == "ABORTED" else decide.cool_down_s) * 1000)
+    decide, kept = situation.config.decide, situation.snapshot.rollouts[m.topology_id]
+    rest_s = decide.discard_hold_s if m.outcome == "ABORTED" else decide.cool_down_s
+    return m.since_ms - kept.ahead_ms + int(rest_s * 1000)

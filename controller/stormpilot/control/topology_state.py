@@ -9,12 +9,12 @@ from stormpilot.config.blackout import blackout
 from stormpilot.decide.admit import TopologyState
 from stormpilot.decide.memory import Memory
 from stormpilot.decide.policy import policy
-from stormpilot.messages.core import PlanMessage
 from stormpilot.messages.moves import MoveState
 from stormpilot.messages.settings import ALL, setting_key
 from stormpilot.model.closed_loop import Sources
 from stormpilot.observe.isolation import of_cluster
 from stormpilot.observe.observer import Observation
+from stormpilot.observe.reader import PublishedPlan
 from stormpilot.observe.storm_keys import unsupported
 from stormpilot.zookeeper.paths import Paths
 
@@ -62,13 +62,14 @@ def topology_states(
             plan=published.message if published else None,
             plan_problem=snapshot.problems.get(path),
             plan_written_ms=published.written_at_ms if published else 0,
+            plan_ahead_ms=published.ahead_ms if published else 0,
             unplaced_since_ms=memory.unplaced_since_ms.get(t.id),
             status=snapshot.statuses.get(t.id),
             move=moves.get(t.id),
             sources=known.sources.get(t.id, Sources()),
             blackout=None if closed is None else closed.text,
             blackout_until_ms=None if closed is None else closed.until_ms,
-            torn=published is not None and _torn(published.message, observation, epoch),
+            torn=published is not None and _torn(published, observation, epoch),
             assigned_ms=observation.assigned_ms.get(t.id),
             changed=t.id in observation.changed,
             window_ratio=observation.window_ratio.get(t.id, 1.0),
@@ -77,12 +78,12 @@ def topology_states(
     return states
 
 
-def _torn(plan: PlanMessage | None, observation: Observation, epoch: int) -> bool:
+def _torn(published: PublishedPlan, observation: Observation, epoch: int) -> bool:
     """Whether only a part of the plan set was written, by a leader that ended: then it is never applied."""
-    snapshot = observation.seen
+    snapshot, plan = observation.seen, published.message
     if plan is None:
         return False
-    if plan.epoch >= epoch and observation.at_ms - plan.created_at_ms < WHOLE_MS:
+    if plan.epoch >= epoch and observation.at_ms - published.since_ms < WHOLE_MS:
         return False  # read while it was being written
     status = snapshot.statuses.get(plan.topology_id)
     answered = status is not None and status.plan_id == plan.plan_id

@@ -27,7 +27,8 @@ class TopologyState:
 
     `not_ready` names the gaps in its load data (None: complete);
     `over_limit`: they are more than the controller reads. `plan` is the published plan; `plan_problem` is the
-    reason for which the published plan cannot be read. `unplaced_since_ms` is the time since which executors run
+    reason for which the published plan cannot be read; `plan_ahead_ms`: by how much it seemed to be from the future,
+    by our clock. `unplaced_since_ms` is the time since which executors run
     nowhere. `move` is the state of the last move. `blackout` names the window in which nothing that runs may be moved,
     `blackout_until_ms` is its end. `torn`: an earlier leader wrote only a part of the plan's set.
 
@@ -49,6 +50,7 @@ class TopologyState:
     plan: PlanMessage | None = None
     plan_problem: str | None = None
     plan_written_ms: int = 0
+    plan_ahead_ms: int = 0
     unplaced_since_ms: int | None = None
     status: StatusMessage | None = None
     move: MoveState | None = None
@@ -66,6 +68,11 @@ class TopologyState:
     changed: bool = False
     assigned_ms: int | None = None
     sources: Sources = field(default_factory=Sources)
+
+    @property
+    def plan_since_ms(self) -> int:
+        """Since when the plan is published, by our clock: a clock that was set back lengthens no cool-down."""
+        return (self.plan_written_ms if self.plan is None else self.plan.created_at_ms) - self.plan_ahead_ms
 
     @property
     def placed(self) -> bool:
@@ -240,22 +247,22 @@ def on_its_way(subject: TopologyState, config: DecideSection, now_ms: int) -> De
     plan, status, t = subject.plan, subject.status, subject.topology
     cool_down_ms = int(config.cool_down_s * 1000)
     if subject.plan_problem is not None:
-        again_ms = subject.plan_written_ms + cool_down_ms
+        again_ms = subject.plan_since_ms + cool_down_ms
         if now_ms < again_ms:
             text = f"the published plan cannot be used, what runs goes on ({subject.plan_problem})"
             return skip(t.id, Reason.PLAN_REJECTED, text, until_ms=again_ms)
         return None
     if plan is None or subject.torn:
         return None
-    age_ms = now_ms - plan.created_at_ms
+    age_ms = now_ms - subject.plan_since_ms
     if status is None or status.plan_id != plan.plan_id:
         if age_ms < ANSWER_MS:
             text = f"the scheduler plug-in has not answered to plan {plan.plan_id} yet"
-            return skip(t.id, Reason.PLAN_MOVING, text, until_ms=plan.created_at_ms + ANSWER_MS)
+            return skip(t.id, Reason.PLAN_MOVING, text, until_ms=subject.plan_since_ms + ANSWER_MS)
     elif status.state in ("moving", "waiting"):
         return skip(t.id, Reason.PLAN_MOVING, f"plan {plan.plan_id} is being applied: {status.text or status.code}")
     elif status.state == "rejected":
-        again_ms = plan.created_at_ms + int(config.rejected_retry_s * 1000)
+        again_ms = subject.plan_since_ms + int(config.rejected_retry_s * 1000)
         if now_ms < again_ms:
             text = f"plan {plan.plan_id} was rejected ({status.code}: {status.text}); another is made later"
             return skip(t.id, Reason.PLAN_REJECTED, text, until_ms=again_ms)
@@ -283,7 +290,7 @@ def _cooling_down(subject: TopologyState, config: DecideSection, now_ms: int) ->
     refused = plan is not None and status is not None and (status.plan_id, status.state) == (plan.plan_id, "rejected")
     if plan is None or subject.plan_problem is not None or subject.torn or refused:
         return None
-    age_ms = max(0, now_ms - plan.created_at_ms)  # a leader before may have had another clock
+    age_ms = now_ms - subject.plan_since_ms
     cool_down_s, what = config.cool_down_s, "the last plan"
     if plan.reason_code == Reason.REPAIR:
         cool_down_s, what = cool_down_after_repair(config), "the plan that keeps what was repaired"
@@ -296,7 +303,7 @@ def _cooling_down(subject: TopologyState, config: DecideSection, now_ms: int) ->
         f"{what} is {age_ms / 1000:.0f} s old",
         value=age_ms / 1000,
         threshold=cool_down_s,
-        until_ms=plan.created_at_ms + cool_down_ms,
+        until_ms=subject.plan_since_ms + cool_down_ms,
     )
 
 

@@ -83,7 +83,7 @@ def whose_move(states: Mapping[str, TopologyState], config: DecideSection, now_m
         if s.plan is None or row is None or not row.must_leave:
             continue
         if s.status is None or s.status.plan_id != s.plan.plan_id:
-            if now_ms - s.plan.created_at_ms < ANSWER_MS:
+            if now_ms - s.plan_since_ms < ANSWER_MS:
                 return t
         elif s.status.state in ("moving", "waiting") or (
             s.status.state == "applied" and now_ms - s.status.since_ms < config.restart_s * 1000

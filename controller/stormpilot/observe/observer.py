@@ -22,6 +22,7 @@ from stormpilot.observe.cpu_law import Evidence
 from stormpilot.observe.cpu_learner import CpuLearner
 from stormpilot.observe.edges import Rates
 from stormpilot.observe.load import LoadHistory, Reading, Return
+from stormpilot.observe.past import Past
 from stormpilot.observe.reader import Reader, StoreSnapshot
 from stormpilot.observe.settings import Settings
 from stormpilot.observe.storm_keys import resource_aware
@@ -107,6 +108,7 @@ class Observer:
         self._hosts: dict[str, HostCapacity] = {}
         self._hosts_ms: dict[str, int] = {}
         self._cpu = CpuLearner()
+        self._past = Past()
         self._kept_profiles: tuple[object, int, dict[str, Profile]] | None = None
 
     def use(self, load: LoadSection, cpu_limit_ratio: float, config: Config | None = None) -> None:
@@ -159,7 +161,7 @@ class Observer:
 
     def observe(self, now_ms: int) -> Observation:
         """Read everything and build the model; `UnreachableError` when ZooKeeper is away."""
-        seen = self._reader.read()
+        seen = self._past.of(self._reader.read(), now_ms)
         self._topology_ids = sorted(seen.topologies)
         self.poll_loads(now_ms)
         seen = replace(seen, problems={**seen.problems, **self._load_problems})

@@ -44,19 +44,33 @@ NO_SNAPSHOT = (
 
 @dataclass(frozen=True)
 class PublishedPlan:
-    """A znode of `plans/`: `message` is None when it cannot be read; `version` is for compare-and-set."""
+    """A znode of `plans/`: `message` is None when it cannot be read; `version` is for compare-and-set.
+
+    `ahead_ms`: by how much it seemed to be from the future when it was first read.
+    """
 
     message: PlanMessage | None
     version: int
     written_at_ms: int
+    ahead_ms: int = 0
+
+    @property
+    def since_ms(self) -> int:
+        """Since when it is published, by our clock."""
+        at_ms = self.written_at_ms if self.message is None else self.message.created_at_ms
+        return at_ms - self.ahead_ms
 
 
 @dataclass(frozen=True)
 class Versioned(Generic[M]):
-    """Content of a znode (None: it cannot be read), and its version for compare-and-set."""
+    """Content of a znode (None: it cannot be read), and its version for compare-and-set.
+
+    `ahead_ms`: by how much it seemed to be from the future when it was first read.
+    """
 
     message: M | None
     version: int
+    ahead_ms: int = 0
 
 
 @dataclass(frozen=True)
