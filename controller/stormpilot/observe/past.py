@@ -16,7 +16,7 @@ from stormpilot.observe.reader import StoreSnapshot
 
 
 class Past:
-    """How far messages were ahead when they were first read, for as long as they are there."""
+    """Leads of messages over our clock when they were first read, for as long as they are there."""
 
     def __init__(self) -> None:
         self._ahead_ms: dict[object, int] = {}

@@ -66,7 +66,7 @@ def _entries(folder: Path) -> Iterator[Path]:
 
 
 def _mode(entry: Path) -> int | None:
-    """What an entry is; None: a symbolic link to nothing, as editors leave them."""
+    """Mode of an entry; None for a symbolic link to nothing, as editors leave them."""
     try:
         return entry.stat().st_mode
     except OSError as e:
