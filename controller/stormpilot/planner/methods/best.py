@@ -10,6 +10,7 @@ it gains next to nothing. Small models that were long searched in vain, and plan
 from __future__ import annotations
 
 import copy
+import itertools
 import math
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -128,13 +129,13 @@ class Portfolio:
         self.focus = focus.Focus(frame, bare, self.hot)
         self.budget = Budget(left_s, None, END_S * frame.compiled.executors, by_clock=self.movable > SMALL)
         self.best: Layout | None = None
-        asked = partition.Params(
+        self.asked = partition.Params(
             objective=params.searched,
             restart_tps=params.restart_tps,
             exact_workers=params.exact_workers,
             min_gain=0.0,
         )
-        self.starts = Starts(frame, asked, self.objective, self.limits, self.budget, rng)
+        self.starts = Starts(frame, self.asked, self.objective, self.limits, self.budget, rng)
         self.fresh = False  # whether nobody searched on from the divisions among them
         self.least_bad: Layout | None = None
         self.cost = math.inf
@@ -165,8 +166,11 @@ class Portfolio:
                 self._consider(self._mended(start))  # what runs is the first one
         self.cut = self.starts.cut
         if not self.budget.timed or not rounds.melts(self.budget.tries_left(), self.movable):
-            exact = self.params.exact_workers
-            for layout in candidates.greedy(self.frame, exact_workers=exact, rng=rng, left_s=self.budget.left_s):
+            exact, left_s = self.params.exact_workers, self.budget.left_s
+            for layout in itertools.chain(
+                candidates.greedy(self.frame, exact_workers=exact, rng=rng, left_s=left_s),
+                candidates.small_partition(self.frame, self.asked, rng, left_s),
+            ):
                 self._consider(relabel(self.frame, layout))
         starts.sort(key=self.annealer.traffic)
         self.fresh = bool(self.starts.divisions) and self.best is not self.present

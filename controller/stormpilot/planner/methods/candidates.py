@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -25,7 +25,7 @@ from stormpilot.planner.repair import wrong
 
 Place = Callable[[np.random.Generator, LeftS], Result | Layout | Infeasible]
 
-PARTITION_FROM = 150  # executors: smaller models are searched through without a partition to start from
+PARTITION_FROM = 150  # executors: in smaller models the answer of `partition` is judged only, no search starts from it
 PARTITION_S = partition.DIVISION_S + partition.SEARCH_S  # seconds per executor that are left, for a partition
 QUICK_BELOW = 3000  # executors: beyond, the greedy planners take too large a part of the time
 QUICK_PART = 0.03  # of the time that is left: what one of them may take, most of it for repair
@@ -50,7 +50,7 @@ def packed(frame: Frame, objective: Objective, rng: np.random.Generator) -> Layo
 
 
 def greedy(frame: Frame, *, exact_workers: bool, rng: np.random.Generator, left_s: LeftS) -> Iterator[Layout]:
-    """Plans of the other planners, which look for no proof where they find none."""
+    """Plans of the greedy planners, which look for no proof where they find none."""
     if frame.compiled.executors > QUICK_BELOW:
         return
     frame = replace(frame, proves=False)
@@ -64,6 +64,23 @@ def greedy(frame: Frame, *, exact_workers: bool, rng: np.random.Generator, left_
         lambda rng, left_s: sam.place(frame, sam.Params(), rng, left_s),
         lambda rng, left_s: ras_order.place(frame, ras_order.Params(exact_workers=exact_workers), rng, left_s),
     ]
+    yield from _asked(frame, places, exact_workers, rng, left_s)
+
+
+def small_partition(
+    frame: Frame, params: partition.Params, rng: np.random.Generator, left_s: LeftS
+) -> Iterator[Layout]:
+    """Answer of `partition` on a model of which no search starts from it."""
+    if frame.compiled.executors < PARTITION_FROM:
+        frame = replace(frame, proves=False)
+        places: list[Place] = [lambda rng, left_s: partition.place(frame, params, rng, left_s)]
+        yield from _asked(frame, places, params.exact_workers, rng, left_s)
+
+
+def _asked(
+    frame: Frame, places: Sequence[Place], exact_workers: bool, rng: np.random.Generator, left_s: LeftS
+) -> Iterator[Layout]:
+    """Sound answers, each within its part of the time that is left."""
     for place in places:
         keep_s = left_s() * (1 - QUICK_PART)
         if keep_s <= 0:

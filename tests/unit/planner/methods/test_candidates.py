@@ -9,6 +9,7 @@ import pytest
 
 from large_models import loaded_cluster, unlike_cluster
 from proved_optima import proved
+from stormpilot.generate.models.clusters import Asked, generate
 from stormpilot.model.compiled import compile_model
 from stormpilot.model.values import Plan
 from stormpilot.planner import PLANNERS, compute
@@ -45,6 +46,17 @@ def test_so_it_is_on_a_small_model(seed):
     c, node = frame.compiled, portfolio.best.node_of_executors()
     between_nodes_tps = c.pair_tps[node[c.pair_a] != node[c.pair_b]].sum()
     assert between_nodes_tps <= min(costs) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("seed", [5, 15])
+def test_partition_is_not_lost_to_on_models_without_a_partition_to_start_from(seed):
+    """It once was on every tenth loaded cluster of 70 to 140 executors, by a thousandth."""
+    rng = np.random.default_rng(seed)
+    asked = Asked(executors=int(rng.integers(70, 140)), nodes=8, topologies=3)
+    model = generate("loaded", asked, rng)[0]
+    plans = [compute(model, name, seed=seed) for name in ("best", "partition")]
+    best_tps, partition_tps = (p.metrics["inter_node_tps"] for p in plans if isinstance(p, Plan))
+    assert best_tps <= partition_tps * (1 + 1e-9)
 
 
 def test_in_a_large_model_with_little_time_partition_is_not_lost_to(monkeypatch):
