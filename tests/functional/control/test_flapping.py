@@ -30,9 +30,9 @@ SEEN_S = 150.0
 """A gain that is acted on may have come about so long before: the window, the cycles that it has to last."""
 
 
-def weather(jobs: list[Job], seed: int = 1, more: str = "") -> Weather:
+def weather(jobs: list[Job], seed: int = 1, more: str = "", base: str = SETTINGS) -> Weather:
     """The jobs as Storm would place them: each with one worker on each of two neighbours."""
-    w = Weather(*NODES, settings=more, base=SETTINGS, seed=seed)
+    w = Weather(*NODES, settings=more, base=base, seed=seed)
     for i, job in enumerate(jobs):
         first, second = NODES[i % len(NODES)], NODES[(i + 1) % len(NODES)]
         w.start(f"job{i}", {(first, 6700): (1, 3, 5, 7), (second, 6701): (2, 4, 6, 8)}, job)
@@ -118,6 +118,18 @@ def test_job_that_turns_against_every_move_is_not_chased() -> None:
     keep_to_the_rails(w)
     assert {m.verdict for made in w.made.values() for m in made} >= {"WORSE", "NO_GAIN"}
     assert sum(per_hour(w).values()) / len(w.made) <= 7
+
+
+@pytest.mark.parametrize("turning", [False, True])
+def test_rails_hold_by_default_too_where_nobody_measures_jvms_and_their_cpu_is_assumed(turning: bool) -> None:
+    """What is assumed fills nodes that are at their limit: more is moved for load, and back no sooner."""
+    by_default = SETTINGS.replace(", cpu_by_place: false", "")
+    assert by_default != SETTINGS
+    w = weather([Job(noise=0.2, shift_s=420, hot=i) for i in range(4)], base=by_default)
+    w.turns_when_moved = set(w.jobs) if turning else set()
+    w.hours(1.5)
+    keep_to_the_rails(w)
+    assert any(w.made.values())
 
 
 JOBS = st.builds(
