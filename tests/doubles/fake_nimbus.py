@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +13,9 @@ from streamparse import thrift as storm
 from thriftpy2.protocol import TBinaryProtocolFactory
 from thriftpy2.thrift import TApplicationException, TProcessor
 from thriftpy2.transport import TFramedTransportFactory, TSocket, TTransportException
+
+MOST_BYTES = 1024 * 1024
+"""`nimbus.thrift.max_buffer_size`: Nimbus hangs up on a larger frame, as the first bytes of TLS and of SASL say."""
 
 
 @dataclass
@@ -89,7 +92,7 @@ class FakeNimbus:
         return location
 
     def uploadChunk(self, location: str, chunk: bytes) -> None:  # noqa: N802
-        assert len(chunk) <= 1024 * 1024, "over nimbus.thrift.max_buffer_size"
+        assert len(chunk) <= MOST_BYTES, "over nimbus.thrift.max_buffer_size"
         self.uploads[location] += chunk
 
     def finishFileUpload(self, location: str) -> None:  # noqa: N802
@@ -152,11 +155,9 @@ def _answer(connection: socket.socket, nimbus: FakeNimbus) -> None:
     transport = TFramedTransportFactory().get_transport(TSocket(sock=connection))
     protocol = TBinaryProtocolFactory().get_protocol(transport)
     processor = TProcessor(storm.Nimbus, nimbus)
-    try:
-        while True:
+    with suppress(TTransportException, OSError), closing(transport):
+        while int.from_bytes(connection.recv(4, socket.MSG_PEEK | socket.MSG_WAITALL)) <= MOST_BYTES:
             processor.process(protocol, protocol)
-    except (TTransportException, OSError):
-        transport.close()
 
 
 def _internal_error(text: str) -> TApplicationException:
