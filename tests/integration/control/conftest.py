@@ -15,6 +15,7 @@ from doubles.shim import ShimDouble, until
 from doubles.snapshots import everywhere
 from stormpilot.config import Config, parse
 from stormpilot.control.daemon import Daemon
+from stormpilot.decide import admit
 from stormpilot.local.zookeeper import LocalZooKeeper
 from stormpilot.messages.controller_state import ControllerState
 from stormpilot.messages.core import ClusterSnapshot, decode
@@ -90,6 +91,12 @@ def held(shim: ShimDouble, reason: str, topology_id: str = ID) -> bool:
     """Whether the last decision has this reason."""
     v = view(shim, topology_id)
     return v is not None and v.reason == reason
+
+
+@pytest.fixture(autouse=True)
+def _workers_that_start_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The double's workers are no JVMs: a second is long enough for them to come up."""
+    monkeypatch.setattr(admit, "STARTING_MS", 1_000)
 
 
 @pytest.fixture(scope="package")

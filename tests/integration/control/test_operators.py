@@ -10,7 +10,6 @@ import pytest
 from doubles.shim import ShimDouble, until
 from doubles.snapshots import cluster, topology
 from stormpilot import operate
-from stormpilot.decide import admit
 from stormpilot.errors import RefusedError
 from stormpilot.local.zookeeper import LocalZooKeeper
 from stormpilot.messages.core import HistoryEntry, PlanMessage
@@ -24,12 +23,6 @@ from .conftest import ID, SPREAD, Play, Settings, Start, held, message, view
 pytestmark = pytest.mark.zookeeper
 
 Act = Callable[..., Operator]
-
-
-@pytest.fixture(autouse=True)
-def _workers_that_start_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The double's workers are no JVMs: a second is long enough for them to come up."""
-    monkeypatch.setattr(admit, "STARTING_MS", 1_000)
 
 
 @pytest.fixture
