@@ -12,7 +12,6 @@ from cyclonedx.model.bom import Bom
 from cyclonedx.model.component import Component, ComponentType
 from cyclonedx.output.json import JsonV1Dot6
 from cyclonedx.schema import SchemaVersion
-from cyclonedx.validation.json import JsonStrictValidator
 from packageurl import PackageURL
 
 from tools.release.parts import Package
@@ -22,6 +21,8 @@ def write(out: Path, version: str, jars: Mapping[Path, list[Package]], python: l
     """Write the bill: our jars with the libraries inside each, and the Python packages; `ValueError` if it is not what
     the schema wants.
     """
+    from cyclonedx.validation.json import JsonStrictValidator  # it compiles grammars, for seconds
+
     licences = LicenseFactory()
     bom = Bom()
     us = Component(
