@@ -58,7 +58,7 @@ test-unit: setup build/.planners ## unit and contract tests: two minutes of two 
 	$(BIN)/pytest -q --durations=12 -n 2 -m $(NO_CLUSTER) tests/unit tests/contract tests/soak
 
 test-functional: build ## functional tests, and mining with DuckDB (no cluster)
-	$(BIN)/pytest -q --durations=12 -n 2 -m $(NO_CLUSTER) $(addprefix --ignore tests/,unit contract soak) tests
+	$(BIN)/pytest -q --durations=12 -n 2 -m $(NO_CLUSTER) $(addprefix --ignore tests/,unit contract soak docker) tests
 
 fuzz: build ## hostile input for every decoder and the controller (COUNT=10000 inputs of each kind, at most SECONDS=1800 for one); what breaks something is kept in tests/data/fuzz
 	PYTHONPATH=.:tests:tests/support $(BIN)/python tests/support/fuzzing.py --count $(or $(COUNT),10000) --seconds $(or $(SECONDS),1800) --seed $(or $(SEED),0)
