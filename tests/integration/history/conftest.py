@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 SMALL = {
     # little data: what would make much of it fast only costs time
     "spark.driver.memory": "1g",
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.sql.shuffle.partitions": "2",
     "spark.default.parallelism": "2",
     "spark.sql.adaptive.enabled": "false",
@@ -38,7 +37,7 @@ Table = Callable[[str, Rows], DataFrame]
 def spark() -> Iterator[SparkSession]:
     from stormpilot.history.spark import session
 
-    with session("local[2]", SMALL) as running:
+    with session("local[2]", SMALL, size_bytes=0) as running:
         yield running
 
 
