@@ -133,7 +133,7 @@ def test_proved_infeasible_is_never_said_where_another_planner_finds_a_plan(name
     def check(model):
         answer = plan(model, name)
         if isinstance(answer, Infeasible) and answer.proved:
-            for other in ("best", "online"):
+            for other in (o for o in ("best", "online") if o != name):  # itself would say the same again
                 found = plan(model, other)
                 if isinstance(found, Plan) and not violations(model, found, exact_workers=PLANNERS[name].exact_workers):
                     raise AssertionError(f"{name} says {answer.text}; {other} found a plan")
