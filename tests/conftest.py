@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 import shutil
@@ -41,11 +42,7 @@ def pytest_collection_finish() -> None:
     """No collection of garbage looks through the tests and modules again."""
     gc.freeze()
     gc.enable()
-
-
-def pytest_unconfigure() -> None:
-    """What lives to the end is let go then: libraries tell of what they think was lost."""
-    gc.unfreeze()
+    atexit.register(gc.unfreeze)  # libraries tell of what they think was lost; pytest looks for it twice before
 
 
 @pytest.hookimpl(wrapper=True)
