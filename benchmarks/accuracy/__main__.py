@@ -210,7 +210,7 @@ def _speed(ratio: list[float], as_counted: dict[str, Any]) -> str:
 
 
 def _children(cores: dict[str, dict[str, float]]) -> list[str]:
-    """What Python processes took in one worker, against the median of their other placements."""
+    """CPU of Python processes in one worker, against the median of their other placements."""
     told = []
     for topology, by_placement in sorted(cores.items()):
         others = [c for placement, c in by_placement.items() if placement != "merged"]
