@@ -129,4 +129,6 @@ def subject(
             executors=of.executors,
             assignment=of.assignment[missing_slots:],
         )
+    if isinstance(plan := fields.get("plan"), PlanMessage):
+        fields.setdefault("plan_since_ms", plan.created_at_ms)
     return TopologyState(topology=of, mode=mode, **fields)  # type: ignore[arg-type]

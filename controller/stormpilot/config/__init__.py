@@ -17,7 +17,6 @@ from stormpilot.config.deciding import (
 )
 from stormpilot.config.mined import HistorySection
 from stormpilot.config.reading import describe, load, parse, plan_key, zookeeper_login
-from stormpilot.config.section import Mode
 from stormpilot.config.sections import (
     ApiSection,
     Config,
@@ -42,7 +41,6 @@ __all__ = [
     "EventKind",
     "HistorySection",
     "LoadSection",
-    "Mode",
     "NewSupervisorsSection",
     "NotifySection",
     "PlannerSection",

@@ -8,7 +8,8 @@ from typing import Annotated, Literal
 from msgspec import Meta, field
 
 from stormpilot.config.rollout import MoveStrategyName
-from stormpilot.config.section import ADVANCED, TIME_OF_DAY, Mode, Ratio, Seconds, SecondsOrZero, Section
+from stormpilot.config.section import ADVANCED, TIME_OF_DAY, Ratio, Seconds, SecondsOrZero, Section
+from stormpilot.messages.core import Mode
 
 
 class BlackoutWindow(Section, frozen=True, kw_only=True, rename={"from_": "from"}):

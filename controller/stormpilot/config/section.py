@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Literal
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 
-Mode = Literal["off", "advise", "act"]
 Seconds = Annotated[float, Meta(gt=0, le=86_400)]
 SecondsOrZero = Annotated[float, Meta(ge=0, le=86_400)]
 Ratio = Annotated[float, Meta(ge=0, le=1)]

@@ -6,10 +6,10 @@ import fnmatch
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from stormpilot.config import DecideSection, Mode
+from stormpilot.config import DecideSection
 from stormpilot.decide.effect import backing_off
 from stormpilot.decide.reasons import Decision, Reason, skip
-from stormpilot.messages.core import PlanMessage, StatusMessage
+from stormpilot.messages.core import Mode, PlanMessage, StatusMessage
 from stormpilot.messages.moves import MoveState
 from stormpilot.messages.settings import Hold
 from stormpilot.model.closed_loop import Sources
@@ -27,10 +27,10 @@ class TopologyState:
 
     `not_ready` names the gaps in its load data (None: complete);
     `over_limit`: they are more than the controller reads. `plan` is the published plan; `plan_problem` is the
-    reason for which the published plan cannot be read; `plan_ahead_ms`: by how much it seemed to be from the future,
-    by our clock. `unplaced_since_ms` is the time since which executors run
-    nowhere. `move` is the state of the last move. `blackout` names the window in which nothing that runs may be moved,
-    `blackout_until_ms` is its end. `torn`: an earlier leader wrote only a part of the plan's set.
+    reason for which the published plan cannot be read; `plan_since_ms`: since when it is published, by our clock.
+    `unplaced_since_ms` is the time since which executors run nowhere. `move` is the state of the last move. `blackout`
+    names the window in which nothing that runs may be moved, `blackout_until_ms` is its end. `torn`: an
+    earlier leader wrote only a part of the plan's set.
 
     `mode_from` is the source of the mode. `approval`: moves wait for an operator. `hold`: an operator's hold. `frozen`
     names a setting that cannot be read, `unsupported` settings of Storm that plans do not honour. `asked`: an operator
@@ -49,8 +49,7 @@ class TopologyState:
     over_limit: bool = False
     plan: PlanMessage | None = None
     plan_problem: str | None = None
-    plan_written_ms: int = 0
-    plan_ahead_ms: int = 0
+    plan_since_ms: int = 0
     unplaced_since_ms: int | None = None
     status: StatusMessage | None = None
     move: MoveState | None = None
@@ -68,11 +67,6 @@ class TopologyState:
     changed: bool = False
     assigned_ms: int | None = None
     sources: Sources = field(default_factory=Sources)
-
-    @property
-    def plan_since_ms(self) -> int:
-        """Since when the plan is published, by our clock: a clock that was set back lengthens no cool-down."""
-        return (self.plan_written_ms if self.plan is None else self.plan.created_at_ms) - self.plan_ahead_ms
 
     @property
     def placed(self) -> bool:

@@ -14,12 +14,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from stormpilot.config import DecideSection, Mode
+from stormpilot.config import DecideSection
 from stormpilot.messages.controller_state import ConfiguredModes
+from stormpilot.messages.core import MODES, Mode
 
 MODE_KEY = "stormpilot.mode"
 APPROVAL_KEY = "stormpilot.approval"
-MODES: tuple[Mode, ...] = ("off", "advise", "act")
 
 
 @dataclass(frozen=True)

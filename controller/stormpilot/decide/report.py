@@ -6,14 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from stormpilot.config import Mode
 from stormpilot.decide.events import Event
 from stormpilot.decide.memory import Memory
 from stormpilot.decide.reasons import Decision, Reason
 from stormpilot.decide.restarts import RestartTime
 from stormpilot.decide.status_changes import StatusChange
 from stormpilot.messages.controller_state import ChosenThreshold, Restart, TopologyView
-from stormpilot.messages.core import HistoryEntry
+from stormpilot.messages.core import HistoryEntry, Mode
 from stormpilot.messages.moves import MoveState
 from stormpilot.model.readiness import Readiness
 from stormpilot.model.values import Edge, Model, Supervisor, Topology, TopologyPlan

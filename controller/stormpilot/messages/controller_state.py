@@ -6,9 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from stormpilot.messages.core import Message, Part
-
-Mode = Literal["off", "advise", "act"]
+from stormpilot.messages.core import Message, Mode, Part
 
 
 class Restart(Part, frozen=True, kw_only=True):

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from stormpilot.config import DecideSection, LoadSection, Mode
+from stormpilot.config import DecideSection, LoadSection
 from stormpilot.decide.admit import TopologyState, forbidden
 from stormpilot.decide.reasons import row_of
 from stormpilot.decide.requests import refusal, unfit
 from stormpilot.errors import RefusedError
 from stormpilot.messages.controller_state import TopologyView
-from stormpilot.messages.core import HistoryEntry, TopologySnapshot
+from stormpilot.messages.core import HistoryEntry, Mode, TopologySnapshot
 from stormpilot.messages.settings import ALL, Verb, setting_key
 from stormpilot.model.subset import subset
 from stormpilot.model.values import Model

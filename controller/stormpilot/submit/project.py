@@ -117,7 +117,7 @@ class Project:
         What it imports from the project is forgotten afterwards, so that one process can load several projects.
         """
         try:
-            read_bytes(file)
+            read_bytes(file)  # what the import would wait for, or not hold in memory
         except OSError as e:
             raise UsageError(f"{file} cannot be read: {e.strerror}") from e
         with self._importable(file.parent):

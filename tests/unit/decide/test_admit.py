@@ -185,9 +185,9 @@ def test_degraded_topology_that_never_will_be_measured_is_repaired() -> None:
 
 
 def test_unreadable_plan_is_told_for_a_while_then_mended() -> None:
-    young = subject(plan_problem="checksum", plan_written_ms=NOW_MS - 10_000)
+    young = subject(plan_problem="checksum", plan_since_ms=NOW_MS - 10_000)
     decision = asked(young)
     assert decision is not None
     assert decision.reason is Reason.PLAN_REJECTED
     assert "checksum" in decision.text
-    assert asked(subject(plan_problem="checksum", plan_written_ms=NOW_MS - 181_000)) is None
+    assert asked(subject(plan_problem="checksum", plan_since_ms=NOW_MS - 181_000)) is None

@@ -194,7 +194,7 @@ def test_executors_without_a_slot_get_one_whatever_the_gain() -> None:
 
 
 def test_plan_that_cannot_be_read_is_replaced_by_what_runs() -> None:
-    who = subject(plan_problem="checksum", plan_written_ms=NOW_MS - 10**9)
+    who = subject(plan_problem="checksum", plan_since_ms=NOW_MS - 10**9)
     verdict = judged([who], SPREAD)
     assert (one(verdict).action, one(verdict).reason, one(verdict).moved_executors) == ("publish", Reason.REPAIR, 0)
 

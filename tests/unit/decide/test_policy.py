@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from stormpilot.config import DecideSection, Mode
+from stormpilot.config import DecideSection
 from stormpilot.decide.policy import policy
+from stormpilot.messages.core import Mode
 from stormpilot.observe.build import owner_priority
 
 CONFIG = DecideSection(mode="advise", modes={"named": "act"}, owner_modes=("off", "advise"), approve=["pay*"])

@@ -253,12 +253,14 @@ class _Player:
         for t in seen.topologies:
             if t.id not in self.ids:
                 continue
+            message = self.plan.get(t.id)
             subject = TopologyState(
                 topology=t,
                 mode="act",
                 not_ready="not measured in this step" if t.id in step.unmeasured else None,
-                plan=self.plan.get(t.id),
-                status=_applied(self.plan.get(t.id)),
+                plan=message,
+                plan_since_ms=0 if message is None else message.created_at_ms,
+                status=_applied(message),
             )
             closed = admit(subject, [], len(seen.supervisors), self.decide, now_ms)
             if closed is None:
