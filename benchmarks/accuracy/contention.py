@@ -48,7 +48,13 @@ class Contention:
 
 
 class Filler:
-    """A process for each core that takes what nobody else wants, at the lowest priority, and counts what it does."""
+    """A process for each core that takes what nobody else wants, at the lowest priority, and counts what it does.
+
+    `part`: of the time; less than 1 leaves the cores alone in between.
+    """
+
+    def __init__(self, part: float = 1.0) -> None:
+        self._part = part
 
     _LOOP = """
 import mmap, os, struct, sys, time
@@ -56,11 +62,14 @@ os.nice(19)
 os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
 with open(sys.argv[1], "r+b") as file:
     told = mmap.mmap(file.fileno(), 0)
-at, loops, parent = 16 * int(sys.argv[2]), 0, int(sys.argv[3])
+at, loops, parent, part = 16 * int(sys.argv[2]), 0, int(sys.argv[3]), float(sys.argv[4])
 while os.getppid() == parent:
+    before = time.process_time()
     sum(range(100_000))
-    loops += 1
-    told[at : at + 16] = struct.pack("dd", loops, time.process_time())
+    loops, now = loops + 1, time.process_time()
+    told[at : at + 16] = struct.pack("dd", loops, now)
+    if part < 1:
+        time.sleep((now - before) * (1 / part - 1))
 """
 
     def __enter__(self) -> Filler:
@@ -69,7 +78,9 @@ while os.getppid() == parent:
         self._told.write(bytes(16 * cores))
         self._told.flush()
         self._processes = [
-            subprocess.Popen([sys.executable, "-c", self._LOOP, self._told.name, str(i), str(os.getpid())])
+            subprocess.Popen(
+                [sys.executable, "-c", self._LOOP, self._told.name, str(i), str(os.getpid()), str(self._part)]
+            )
             for i in range(cores)
         ]
         return self

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.command import STARTED_S, exit_with, results_of, resumable, say
-from benchmarks.profile import page, service
+from benchmarks.profile import page, service, speed
 from stormpilot.local.cluster import LocalCluster
 from stormpilot.local.spec import ClusterSpec, NodeSpec
 
@@ -142,7 +142,8 @@ def _profiled(
         *("--nimbus", str(cluster.nimbus_address), "--zookeeper", cluster.zookeeper_hosts),
         *("--on", "supervisor-01", "--source-on", "supervisor-02", *RULES, *asked),
     ]
-    ended = subprocess.run([str(c) for c in command], check=False)
+    with speed.Speeds(OUT / f"{task}-{repetition}.trials.jsonl", OUT / f"{task}-{repetition}.speed.jsonl"):
+        ended = subprocess.run([str(c) for c in command], check=False)
     if ended.returncode == 0:
         unfinished.replace(result(task, repetition))
     return ended.returncode == 0

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import statistics
 import textwrap
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+
+from benchmarks.profile import speed
 
 NAMES = {
     "xml": "parse XML",
@@ -39,6 +42,12 @@ more than near it, for it finds both asleep:
 """
 
 
+SPEED = """
+Speed of the machine: what a loop did in a second of CPU while the trial at the peak ran, to the median of all; `-`: not
+noted then. At one speed: steps between the peaks of those repetitions that know theirs, each divided by its speed.
+"""
+
+
 def collect(out: Path, tasks: list[str], repetitions: int, published: Path) -> dict[str, Any]:
     """Profiles that are complete in the folder; of other tasks those that were published."""
     before = json.loads(published.read_text())["profiles"] if published.exists() else {}
@@ -50,7 +59,12 @@ def collect(out: Path, tasks: list[str], repetitions: int, published: Path) -> d
                 continue
             model = json.loads((out / f"{task}-{n}.json").read_text())["models"][0]
             lines = [json.loads(x) for x in (out / f"{task}-{n}.trials.jsonl").read_text().splitlines()[1:]]
-            trials = [x["trial"] for x in lines if "trial" in x]
+            speeds = speed.read(out / f"{task}-{n}.speed.jsonl")
+            trials = [
+                {**x["trial"], **({"loops_per_s": speeds[i]} if i in speeds else {})}
+                for i, x in enumerate(lines, 2)
+                if "trial" in x
+            ]
             best = {
                 p["threads"]: max((t for t in trials if t["threads"] == p["threads"] and t["stable"]), key=_rate)
                 for p in model["points"]
@@ -83,15 +97,28 @@ def apart(found: dict[str, Any], task: str) -> dict[int, int]:
     return {q: max(s) - min(s) for q, s in steps.items() if len(s) > 1}
 
 
+def apart_at_one_speed(found: dict[str, Any], task: str) -> dict[int, int]:
+    """As `apart`, of rates as they would be on a machine of one speed: of those repetitions that know theirs."""
+    points: dict[int, list[dict[str, Any]]] = {}
+    for repetition in found["profiles"][task]:
+        for p in (p for p in repetition["points"] if "loops_per_s" in p):
+            points.setdefault(p["threads"], []).append(p)
+    steps = {q: speed.steps_apart(ps) for q, ps in points.items()}
+    return {q: s for q, s in steps.items() if s is not None}
+
+
 def good(found: dict[str, Any]) -> bool:
-    """Whether everything is there, and repetitions are within a step."""
-    within = all(d <= 1 for task in found["profiles"] for d in apart(found, task).values())
+    """Whether everything is there, and repetitions are within a step, at one speed of the machine where it is known."""
+    within = all(d <= 1 for t in found["profiles"] for d in (apart(found, t) | apart_at_one_speed(found, t)).values())
     return within and all(len(r) > 1 for r in found["profiles"].values())
 
 
 def _rows(found: dict[str, Any]) -> list[list[str]]:
     rows = []
+    speeds = [p["loops_per_s"] for p in _points(found) if "loops_per_s" in p]
+    middle = statistics.median(speeds) if speeds else 1.0
     for task, repetitions in found["profiles"].items():
+        at_one_speed = apart_at_one_speed(found, task)
         for q in sorted({p["threads"] for r in repetitions for p in r["points"]}):
             points = [p for r in repetitions for p in r["points"] if p["threads"] == q]
             rows.append(
@@ -102,13 +129,23 @@ def _rows(found: dict[str, Any]) -> list[list[str]]:
                     " / ".join(f"{p['cpu_share']:.0%}" for p in points),
                     " / ".join(f"{p['memory_mb']:,.0f}" for p in points),
                     " / ".join("-" if p["heap_mb"] is None else f"{p['heap_mb']:,.0f}" for p in points),
+                    " / ".join(f"{p['loops_per_s'] / middle:.0%}" if "loops_per_s" in p else "-" for p in points),
                     str(apart(found, task).get(q, "-")),
+                    str(at_one_speed.get(q, "-")),
                 ]
             )
     return rows
 
 
-HEAD = ["task", "threads", "peak tuples/s", "CPU of the slot", "RSS MB", "heap MB", "steps apart"]
+def _points(found: dict[str, Any]) -> list[dict[str, Any]]:
+    """Of all repetitions of all tasks."""
+    return [p for repetitions in found["profiles"].values() for r in repetitions for p in r["points"]]
+
+
+HEAD = [
+    *("task", "threads", "peak tuples/s", "CPU of the slot", "RSS MB", "heap MB"),
+    *("speed of the machine", "steps apart", "at one speed"),
+]
 
 
 def show(found: dict[str, Any]) -> None:
@@ -123,14 +160,15 @@ def _agreement(found: dict[str, Any]) -> str:
     """Spread of repetitions, in words."""
     words = []
     for task, repetitions in found["profiles"].items():
-        steps = apart(found, task)
+        steps, at_one_speed = apart(found, task), apart_at_one_speed(found, task)
         if not repetitions:
             words.append(f"{NAMES[task]} was not measured")
         elif not steps:
             words.append(f"{NAMES[task]} was measured once")
         else:
             most = max(steps.values())
-            words.append(f"peaks of {NAMES[task]} are at most {most} {'step' if most == 1 else 'steps'} apart")
+            at_most = f" ({max(at_one_speed.values())} at one speed of the machine)" if at_one_speed else ""
+            words.append(f"peaks of {NAMES[task]} are at most {most} {'step' if most == 1 else 'steps'} apart{at_most}")
     text = "; ".join(words)
     left = (
         "" if all(apart(found, task) for task in found["profiles"]) else " `make bench-profile` goes on with the rest."
@@ -201,7 +239,7 @@ def publish(found: dict[str, Any], out: Path, results: Path) -> None:
 {intro}
 
 {_markdown(HEAD, _rows(found))}
-
+{SPEED if any("loops_per_s" in p for p in _points(found)) else ""}
 {shapes}
 
 Absolute rates are those of another language, another slot and other tasks (Python components, a part of a core): only
