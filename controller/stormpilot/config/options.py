@@ -32,10 +32,22 @@ UNITS = {
     "_per_hour": "per hour",
 }
 """The unit is in the name where no other is given."""
+KINDS = {
+    type(None): "none",
+    str: "text",
+    bool: "true, false",
+    float: "number",
+    int: "whole number",
+    list: "list",
+    tuple: "list",
+    dict: "map",
+    typing.Literal: "word",
+}
+"""Kinds of values in words."""
 
 
 class Option(msgspec.Struct, frozen=True, kw_only=True):
-    """One option. `type` and `range` are words for people, e.g. `int or none`, `0 to 1`; `""` where there is none.
+    """One option; `type` and `range` are words for people: `whole number or none`, `0 to 1`, `""` where there is none.
 
     `advanced`: few installations change it.
     """
@@ -119,17 +131,8 @@ def _plain(hint: Any) -> list[Any]:
 
 
 def _words(plain: list[Any]) -> str:
-    names = []
-    for kind in plain:
-        if typing.get_origin(kind) is typing.Literal:
-            names.append("word")
-        elif typing.get_origin(kind) is not None:
-            names.append(re.sub(r"typing\.|stormpilot\.\w+\.", "", typing.get_origin(kind).__name__))
-        else:
-            names.append(
-                {type(None): "none", str: "text", bool: "true, false", float: "number"}.get(kind, kind.__name__)
-            )
-    return " or ".join(dict.fromkeys(names))
+    kinds = [typing.get_origin(kind) or kind for kind in plain]
+    return " or ".join(dict.fromkeys(KINDS.get(kind, kind.__name__) for kind in kinds))
 
 
 def _range(metas: list[msgspec.Meta], plain: list[Any]) -> str:

@@ -29,6 +29,8 @@ class Section(msgspec.Struct):
 
     period_s: Annotated[float, Meta(gt=0, le=3600)] = 30.0
     names: list[str] = []
+    files: dict[str, str] = {}
+    words: tuple[str, ...] = ()
 
 
 def test_a_dataclass_is_described() -> None:
@@ -38,7 +40,7 @@ def test_a_dataclass_is_described() -> None:
     )
     assert (restart.unit, restart.range, restart.meaning) == ("tuples/s", "", "what a restart may cost")
     assert (tries.type, tries.unit, tries.range, tries.meaning) == (
-        "int or none",
+        "whole number or none",
         "moves",
         "at least 1",
         "Moves to try.",
@@ -47,10 +49,11 @@ def test_a_dataclass_is_described() -> None:
 
 
 def test_a_struct_is_described() -> None:
-    period, names = options_of(Section)
+    period, names, files, words = options_of(Section)
     assert (period.unit, period.range, period.default) == ("s", "above 0, at most 3600", 30.0)
     assert period.meaning == "between two cycles"
     assert (names.type, names.default, names.meaning) == ("list", [], "")
+    assert (files.type, words.type) == ("map", "list"), "no words of Python"
 
 
 @pytest.mark.parametrize(("value", "fits"), [(0.0, True), (0.5, True), (1.0, False), (-0.1, False)])
