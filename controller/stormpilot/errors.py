@@ -34,3 +34,9 @@ class NothingFoundError(UsageError):
     """Input that can be read, but in which nothing can be used."""
 
     exit_code = 4
+
+
+def cause(e: BaseException) -> str:
+    """The cause of a failure in the words of who tells it: OpenSSL's, the system's, the text, else the class."""
+    told = (getattr(e, "reason", None) or e.strerror) if isinstance(e, OSError) else ""
+    return told or str(e) or type(e).__name__

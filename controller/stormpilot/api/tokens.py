@@ -18,7 +18,7 @@ from pathlib import Path
 
 import structlog
 
-from stormpilot.errors import UsageError
+from stormpilot.errors import UsageError, cause
 from stormpilot.user_files import read_text
 
 log = structlog.get_logger(__name__)
@@ -62,7 +62,7 @@ def read_tokens(path: Path) -> list[Token]:
         mode = path.stat().st_mode
         lines = read_text(path).splitlines()
     except (OSError, UnicodeDecodeError) as e:
-        raise UsageError(f"{path} (api.tokens_file): cannot read it: {getattr(e, 'strerror', None) or e}") from e
+        raise UsageError(f"{path} (api.tokens_file): cannot read it: {cause(e)}") from e
     if mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise UsageError(f"{path} (api.tokens_file): others may write it, which lets them in: chmod go-w {path}")
     tokens: list[Token] = []

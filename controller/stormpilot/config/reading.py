@@ -15,7 +15,7 @@ import yaml
 from stormpilot.config.renamed import RENAMED
 from stormpilot.config.section import Section, in_words
 from stormpilot.config.sections import Config, PublishSection, ZooKeeperSection
-from stormpilot.errors import UsageError
+from stormpilot.errors import UsageError, cause
 from stormpilot.logins.jaas import ZOOKEEPER_SECTION, digest_login
 from stormpilot.messages.signing import key_of_file
 from stormpilot.user_files import read_bytes, read_text
@@ -30,7 +30,7 @@ def load(path: Path) -> Config:
         text = read_text(path)
     except (OSError, UnicodeDecodeError) as e:
         hint = "; stormpilot config example -o FILE writes one" if isinstance(e, FileNotFoundError) else ""
-        raise UsageError(f"{path}: cannot read the configuration: {getattr(e, 'strerror', None) or e}{hint}") from e
+        raise UsageError(f"{path}: cannot read the configuration: {cause(e)}{hint}") from e
     return parse(text, str(path), path.parent)
 
 
@@ -115,9 +115,7 @@ def _digest(section: ZooKeeperSection) -> str | None:
     try:
         line = read_text(Path(section.auth_file)).strip()
     except (OSError, UnicodeDecodeError) as e:
-        raise UsageError(
-            f"{section.auth_file} (zookeeper.auth_file): cannot read it: {getattr(e, 'strerror', None) or e}"
-        ) from e
+        raise UsageError(f"{section.auth_file} (zookeeper.auth_file): cannot read it: {cause(e)}") from e
     if not re.fullmatch(r"[^\s:]+:\S+", line):
         raise UsageError(f"{section.auth_file} (zookeeper.auth_file): expected one line user:password")
     return line
@@ -131,7 +129,7 @@ def plan_key(section: PublishSection) -> bytes | None:
     try:
         return key_of_file(read_bytes(Path(section.plan_key_file)), where)
     except OSError as e:
-        raise UsageError(f"{where}: cannot read it: {e.strerror or e}") from e
+        raise UsageError(f"{where}: cannot read it: {cause(e)}") from e
 
 
 PATHS = {

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 
-from stormpilot.errors import UsageError
+from stormpilot.errors import UsageError, cause
 from stormpilot.zookeeper.login import Tls, addresses
 from stormpilot.zookeeper.probe import answer, connection
 
@@ -36,7 +36,7 @@ def _ask(host: str, port: str, tls: Tls | None) -> Server:
         with connection(host, port, TIMEOUT_S, tls) as server:
             said = answer(server, b"srvr", TIMEOUT_S)
     except (OSError, ValueError, UsageError) as e:
-        return Server(address, error=str(e) or type(e).__name__)
+        return Server(address, error=cause(e))
     text = said.decode(errors="replace")
     version = re.search(r"version: (\d+(?:\.\d+)*)", text)
     mode = re.search(r"^Mode: (\w+)", text, re.MULTILINE)

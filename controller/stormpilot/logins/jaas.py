@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from stormpilot.errors import UsageError
+from stormpilot.errors import UsageError, cause
 from stormpilot.user_files import read_text
 
 ZOOKEEPER_SECTION = "Client"
@@ -49,7 +49,7 @@ def digest_login(file: Path, section: str, named_by: str) -> SaslLogin:
     try:
         text = read_text(file)
     except (OSError, UnicodeDecodeError) as e:
-        raise UsageError(f"{where}: cannot read it: {getattr(e, 'strerror', None) or e}") from e
+        raise UsageError(f"{where}: cannot read it: {cause(e)}") from e
     sections = _sections(text, where)
     if section not in sections:
         raise NoSectionError(f"{where}: has no section {section} (it has: {', '.join(sections) or 'none'})")

@@ -23,7 +23,7 @@ from thriftpy2.rpc import make_client
 from thriftpy2.thrift import TApplicationException, TException
 from thriftpy2.transport import TFramedTransportFactory, TTransportException
 
-from stormpilot.errors import RefusedError, UnreachableError, UsageError
+from stormpilot.errors import RefusedError, UnreachableError, UsageError, cause
 from stormpilot.logins.thrift import Asks, asks_for, sasl_transport
 from stormpilot.nimbus.statistics import grouping, placed, statistics
 from stormpilot.nimbus.values import (
@@ -321,6 +321,6 @@ def with_own_login(conf: dict[str, Any]) -> dict[str, Any]:
 
 
 def _words(e: Exception) -> str:
-    if isinstance(e, TTransportException):
-        return str(e.message)
-    return str(e) or type(e).__name__
+    if isinstance(e, TTransportException):  # thriftpy tells the address again, and not why
+        return cause(e.__context__) if isinstance(e.__context__, OSError) else str(e.message)
+    return cause(e)

@@ -14,7 +14,7 @@ import requests
 import structlog
 
 from stormpilot.config import NotifySection
-from stormpilot.errors import UsageError
+from stormpilot.errors import UsageError, cause
 from stormpilot.notify.cutter import Cutter
 from stormpilot.notify.events import Event
 from stormpilot.printable import printable
@@ -36,7 +36,7 @@ def read_headers(section: NotifySection) -> dict[str, str]:
     try:
         lines = read_text(Path(section.headers_file)).splitlines()
     except (OSError, UnicodeDecodeError) as e:
-        raise UsageError(f"{where}: cannot read it: {getattr(e, 'strerror', None) or e}") from e
+        raise UsageError(f"{where}: cannot read it: {cause(e)}") from e
     headers = {}
     for number, line in enumerate(lines, 1):
         if not line.strip() or line.lstrip().startswith("#"):

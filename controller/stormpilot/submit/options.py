@@ -14,7 +14,7 @@ from typing import Any
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
-from stormpilot.errors import UsageError
+from stormpilot.errors import UsageError, cause
 from stormpilot.submit.project import Environment
 from stormpilot.user_files import read_text
 
@@ -40,7 +40,7 @@ def read_options(file: Path) -> dict[str, Any]:
     try:
         options = _yaml(read_text(file))
     except (OSError, UnicodeDecodeError) as e:
-        raise UsageError(f"{file} cannot be read: {getattr(e, 'strerror', None) or e}") from e
+        raise UsageError(f"{file} cannot be read: {cause(e)}") from e
     except YAMLError as e:
         raise UsageError(f"{file}: not valid YAML: {_first_line(e)}") from e
     if options is None:

@@ -16,7 +16,7 @@ from typing import Any
 
 from streamparse.dsl.topology import Topology, TopologyType
 
-from stormpilot.errors import UsageError
+from stormpilot.errors import UsageError, cause
 from stormpilot.nimbus import Address
 from stormpilot.user_files import read_bytes, read_text
 
@@ -68,7 +68,7 @@ class Project:
         except json.JSONDecodeError as e:
             raise UsageError(f"{file}, line {e.lineno}, column {e.colno}: not valid JSON: {e.msg}") from e
         except (OSError, ValueError, RecursionError) as e:
-            raise UsageError(f"{file} cannot be read: {getattr(e, 'strerror', None) or e}") from e
+            raise UsageError(f"{file} cannot be read: {cause(e)}") from e
         if not isinstance(config, dict):
             raise UsageError(f"{file}: expected a JSON object")
         return cls(directory, file, config)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from stormpilot.errors import UsageError
+from stormpilot.errors import UsageError, cause
 from stormpilot.logins.jaas import ZOOKEEPER_SECTION, NoSectionError, SaslLogin, digest_login
 from stormpilot.user_files import PEM_BYTES, read_bytes
 
@@ -98,14 +98,14 @@ def tls_context(tls: Tls, where: str) -> ssl.SSLContext:
         read_bytes(Path(tls.ca), PEM_BYTES)  # (OpenSSL would wait for a pipe, and read a device without end)
         context.load_verify_locations(tls.ca)
     except (OSError, ssl.SSLError) as e:
-        raise UsageError(f"{tls.ca} ({where}): not usable as PEM certificates: {why(e)}") from e
+        raise UsageError(f"{tls.ca} ({where}): not usable as PEM certificates: {cause(e)}") from e
     if tls.cert:
         try:
             for file in (tls.cert, tls.key or tls.cert):
                 read_bytes(Path(file), PEM_BYTES)
             context.load_cert_chain(tls.cert, tls.key, tls.key_password or "")
         except (OSError, ssl.SSLError) as e:
-            raise UsageError(f"{tls.cert}, {tls.key} ({where}): not usable as certificate and key: {why(e)}") from e
+            raise UsageError(f"{tls.cert}, {tls.key} ({where}): not usable as certificate and key: {cause(e)}") from e
     return context
 
 
@@ -168,8 +168,3 @@ def _tls_of_worker(storm_conf: Mapping[str, Any]) -> Tls | None:
     tls = Tls(str(ca), str(cert) if cert else None, str(key) if key else None, password, verified)
     tls_context(tls, f"{OWN_SSL_KEY}.*")
     return tls
-
-
-def why(e: Exception) -> str:
-    """A short reason."""
-    return getattr(e, "reason", None) or getattr(e, "strerror", None) or str(e)

@@ -6,7 +6,8 @@ import socket
 import ssl
 import time
 
-from stormpilot.zookeeper.login import Tls, addresses, tls_context, why
+from stormpilot.errors import cause
+from stormpilot.zookeeper.login import Tls, addresses, tls_context
 
 MOST_BYTES = 64 * 1024
 """No answer to a four-letter word is so long."""
@@ -49,4 +50,4 @@ def tls_problem(hosts: str, timeout_s: float, tls: Tls) -> str:
     except ssl.SSLCertVerificationError as e:
         return f"its certificate is not accepted: {e.verify_message}"
     except (OSError, ValueError) as e:
-        return f"no TLS with it: {why(e)}" if isinstance(e, ssl.SSLError | ConnectionResetError) else ""
+        return f"no TLS with it: {cause(e)}" if isinstance(e, ssl.SSLError | ConnectionResetError) else ""

@@ -60,6 +60,13 @@ def test_a_server_whose_answer_has_no_end_is_not_waited_for(
     assert server.error != ""
 
 
+def test_a_server_that_refuses_is_told_as_the_system_tells_it() -> None:
+    with socket.socket() as silent:  # bound, and nobody listens
+        silent.bind(("127.0.0.1", 0))
+        (server,) = ensemble.ask(f"127.0.0.1:{silent.getsockname()[1]}")
+    assert server.error == "Connection refused"
+
+
 def test_access_lists_of_a_zookeeper_that_went_away_are_not_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each would be waited for, and told as one that is not ours."""
 

@@ -53,3 +53,10 @@ def test_a_name_without_ipv6_is_tried_once(monkeypatch: pytest.MonkeyPatch, trie
         ):
             Nimbus.connect(Address("nimbus-1"))
         assert tried == [V4]
+
+
+def test_a_refused_connection_is_told_as_the_system_tells_it() -> None:
+    with socket.socket() as silent:  # bound, and nobody listens
+        silent.bind(("127.0.0.1", 0))
+        with pytest.raises(UnreachableError, match=r"is not reachable: Connection refused; is it up"):
+            Nimbus.connect(Address("127.0.0.1", silent.getsockname()[1]))
