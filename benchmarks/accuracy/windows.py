@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import statistics
-import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -14,6 +12,7 @@ import msgspec
 
 from benchmarks.accuracy.contention import Clocks, Contention, Filler
 from benchmarks.accuracy.processes import WorkerCpu, used, worker_cpu
+from benchmarks.second_reader import SecondReader
 from stormpilot.config import LoadSection
 from stormpilot.errors import UnreachableError
 from stormpilot.local.cluster import LocalCluster
@@ -22,13 +21,8 @@ from stormpilot.model.readiness import Readiness
 from stormpilot.model.values import Model
 from stormpilot.observe.build import ModelWithReadiness, build
 from stormpilot.observe.cpu_law import Evidence
-from stormpilot.observe.load import LoadHistory
-from stormpilot.observe.reader import Reader, StoreSnapshot
 from stormpilot.observe.task_rates import TaskRates
-from stormpilot.zookeeper.client import ZooKeeper
-from stormpilot.zookeeper.paths import Paths
 
-PERIOD_S = 1.0
 LONGEST_S = 40.0  # a history keeps twelve readings of it: more, and the short windows had none
 LIMIT_RATIO = 0.8
 
@@ -77,28 +71,13 @@ class Measured(msgspec.Struct, frozen=True):
         return _built(self.cluster, self.snapshot, self.rates, self.window_s, load, evidence).model
 
 
-class Windows:
+class Windows(SecondReader):
     """Reads the reports of topologies every second, until closed."""
 
     def __init__(self, cluster: LocalCluster, names: Mapping[str, str], filler: Filler) -> None:
         """`names` by topology id."""
         self.cluster, self.names, self._filler = cluster, dict(names), filler
-        self.seen: StoreSnapshot | None = None
-        self._history = LoadHistory(LONGEST_S)
-        self._lock = threading.Lock()
-        self._stop = threading.Event()
-        self._zookeeper = ZooKeeper(cluster.zookeeper_hosts)
-        self._zookeeper.start()
-        self._zookeeper.wait_connected(10.0)
-        self._reader = Reader(self._zookeeper, Paths())
-        self._thread = threading.Thread(target=self._run, name="accuracy-windows", daemon=True)
-        self._thread.start()
-
-    def close(self) -> None:
-        """End the reading."""
-        self._stop.set()
-        self._thread.join(10.0)
-        self._zookeeper.stop()
+        super().__init__(cluster.zookeeper_hosts, LONGEST_S)
 
     def readiness(self, topology_id: str, window_s: float) -> Readiness:
         """Whether every task has reported over the last so many seconds."""
@@ -127,8 +106,8 @@ class Windows:
         return found
 
     def _state(self, topology_id: str, since_ms: int) -> tuple[ClusterSnapshot, TopologySnapshot, dict[int, TaskRates]]:
-        with self._lock:
-            seen, rates = self.seen, self._history.rates(topology_id, since_ms, _now_ms())
+        with self.lock:
+            seen, rates = self.seen, self.history.rates(topology_id, since_ms, _now_ms())
         if seen is None or seen.cluster is None or topology_id not in seen.topologies:
             raise UnreachableError("the scheduler in Nimbus has not written its snapshots yet")
         return seen.cluster, seen.topologies[topology_id], rates
@@ -136,17 +115,13 @@ class Windows:
     def _build(self, topology_id: str, since_ms: int, window_s: float) -> ModelWithReadiness:
         return _built(*self._state(topology_id, since_ms), window_s, LoadSection(cpu_by_place=True))
 
-    def _run(self) -> None:
-        due = time.monotonic()
-        while not self._stop.is_set():
-            with contextlib.suppress(UnreachableError):  # the next reading counts what was missed
-                seen = self._reader.read()
-                reports, _ = self._reader.read_loads(list(self.names))
-                with self._lock:
-                    self._history.take(reports, _now_ms())
-                    self.seen = seen
-            due = max(due + PERIOD_S, time.monotonic())
-            self._stop.wait(due - time.monotonic())
+    def read(self) -> None:
+        """Read snapshots and the topologies' reports once."""
+        seen = self.reader.read()
+        reports, _ = self.reader.read_loads(list(self.names))
+        with self.lock:
+            self.history.take(reports, _now_ms())
+            self.seen = seen
 
 
 def _built(

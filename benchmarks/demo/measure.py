@@ -5,8 +5,6 @@ The figures of the report come from here, not from the controller that made the 
 
 from __future__ import annotations
 
-import contextlib
-import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
@@ -14,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from benchmarks.command import cpu_s
+from benchmarks.second_reader import SecondReader
 from flight_delays.progress import Progress, read_progress
 from stormpilot.config import LoadSection
 from stormpilot.errors import StormpilotError, UnreachableError
@@ -27,12 +26,7 @@ from stormpilot.model.readiness import Readiness
 from stormpilot.model.values import Model
 from stormpilot.observe.build import build
 from stormpilot.observe.cpu_learner import CpuLearner
-from stormpilot.observe.load import LoadHistory
-from stormpilot.observe.reader import Reader, StoreSnapshot
-from stormpilot.zookeeper.client import ZooKeeper
-from stormpilot.zookeeper.paths import Paths
 
-PERIOD_S = 1.0
 WINDOW_S = 40.0
 KEPT = 120
 """Reports of a process."""
@@ -118,7 +112,7 @@ class SpoutCounts:
         return Completed(tps, failed, latency, frozenset(tasks))
 
 
-class Watcher:
+class Watcher(SecondReader):
     """Reads the reports of one topology every second from its own session, until closed.
 
     Parameters
@@ -137,26 +131,11 @@ class Watcher:
         self.cluster = cluster
         self.topology_id = topology_id
         self.ticks: list[Tick] = []
-        self.seen: StoreSnapshot | None = None
         self._load = load
         self._ratio = cpu_limit_ratio
-        self._history = LoadHistory(WINDOW_S)
         self._learner = CpuLearner()
         self._spouts = SpoutCounts()
-        self._lock = threading.Lock()
-        self._stop = threading.Event()
-        self._zookeeper = ZooKeeper(cluster.zookeeper_hosts)
-        self._zookeeper.start()
-        self._zookeeper.wait_connected(10.0)
-        self._reader = Reader(self._zookeeper, Paths())
-        self._thread = threading.Thread(target=self._run, name="demo-watcher", daemon=True)
-        self._thread.start()
-
-    def close(self) -> None:
-        """End the reading."""
-        self._stop.set()
-        self._thread.join(10.0)
-        self._zookeeper.stop()
+        super().__init__(cluster.zookeeper_hosts, WINDOW_S)
 
     def throughput_tps(self, seconds: int) -> float:
         """Tuples acked per second over the newest so many readings; 0 while there are fewer."""
@@ -167,7 +146,7 @@ class Watcher:
 
     def completed(self, from_ms: int, to_ms: int) -> Completed:
         """See `SpoutCounts`."""
-        with self._lock:
+        with self.lock:
             return self._spouts.between(from_ms, to_ms)
 
     def readiness(self, seconds: float) -> Readiness:
@@ -183,7 +162,7 @@ class Watcher:
 
     def progress(self) -> Progress:
         """Progress of the spouts, as they commit it themselves."""
-        return Progress.total(read_progress(self._zookeeper.client, self.topology_id))
+        return Progress.total(read_progress(self.zookeeper.client, self.topology_id))
 
     def window(self, seconds: float, on_second: Callable[[float], None]) -> Window:
         """Measure for so many seconds; `on_second` hears how many are left. Models from then on know what it tells."""
@@ -196,8 +175,8 @@ class Watcher:
         to_ms, cpu_to = _now_ms(), _cpu_s_per_node(self.cluster)
         model, _ = self._build(from_ms, seconds)
         snapshot = self._snapshot()
-        with self._lock:
-            rates = self._history.rates(self.topology_id, from_ms, to_ms)
+        with self.lock:
+            rates = self.history.rates(self.topology_id, from_ms, to_ms)
         t = self.topology_id
         self._learner.take(model, {t: snapshot}, {t: rates}, {t: from_ms}, seconds, to_ms)
         model, _ = self._build(from_ms, seconds)
@@ -224,9 +203,9 @@ class Watcher:
         return Window(from_ms, to_ms, model, snapshot, figures)
 
     def _build(self, since_ms: int, window_s: float) -> tuple[Model, Readiness]:
-        with self._lock:
+        with self.lock:
             seen = self.seen
-            rates = self._history.rates(self.topology_id, since_ms, _now_ms())
+            rates = self.history.rates(self.topology_id, since_ms, _now_ms())
         if seen is None or seen.cluster is None or self.topology_id not in seen.topologies:
             raise UnreachableError("the scheduler in Nimbus has not written its snapshots yet")
         belief = build(
@@ -245,20 +224,13 @@ class Watcher:
         assert self.seen is not None
         return self.seen.topologies[self.topology_id]
 
-    def _run(self) -> None:
-        due = time.monotonic()
-        while not self._stop.is_set():
-            with contextlib.suppress(UnreachableError):  # the next reading counts what was missed
-                self._read()
-            due = max(due + PERIOD_S, time.monotonic())
-            self._stop.wait(due - time.monotonic())
-
-    def _read(self) -> None:
-        seen = self._reader.read()
-        reports, _ = self._reader.read_loads([self.topology_id])
+    def read(self) -> None:
+        """Read snapshots and the topology's reports once."""
+        seen = self.reader.read()
+        reports, _ = self.reader.read_loads([self.topology_id])
         now_ms = _now_ms()
         own = [r for r in reports if r.worker is None] or reports  # a task that its worker measures too counts once
-        with self._lock:
+        with self.lock:
             gained = self._spouts.gained(load for report in own for load in report.tasks)
         sums: defaultdict[str, int] = defaultdict(int)
         latency: defaultdict[float, int] = defaultdict(int)
@@ -266,8 +238,8 @@ class Watcher:
             sums[name] += n
             if name == "latency":
                 latency[bound] += n
-        with self._lock:
-            self._history.take(reports, now_ms)
+        with self.lock:
+            self.history.take(reports, now_ms)
             self.seen = seen
         self.ticks.append(Tick(now_ms, sums["completed"], sums["failed"], dict(latency)))
 
