@@ -16,6 +16,8 @@ import hypothesis
 import pytest
 from kazoo.client import KazooClient
 
+from clusters import running_cluster
+
 if TYPE_CHECKING:
     from stormpilot.local.cluster import LocalCluster
     from stormpilot.local.zookeeper import LocalZooKeeper
@@ -89,14 +91,10 @@ def free_port() -> Iterator[Callable[[], int]]:
 @pytest.fixture(scope="session")
 def cluster(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
     """A running local cluster with our scheduler, 4 supervisors x 4 slots; leave it as you found it."""
-    from stormpilot.local.cluster import LocalCluster
     from stormpilot.local.spec import PATIENT, ClusterSpec
 
-    running = LocalCluster.up(ClusterSpec(name=f"tests-{os.getpid()}", conf=PATIENT))
-    try:
-        yield running
-    finally:
-        running.down(purge=request.session.testsfailed == 0)
+    with running_cluster(ClusterSpec(name=f"tests-{os.getpid()}", conf=PATIENT), request.session) as cluster:
+        yield cluster
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from clusters import running_cluster
 from stormpilot.errors import RefusedError
 from stormpilot.local.cluster import LocalCluster
 from stormpilot.local.spec import ClusterSpec
@@ -31,14 +32,9 @@ ROUNDS = 10
 @pytest.fixture
 def cluster(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
     """Two Nimbuses, two supervisors."""
-    failed_before = request.session.testsfailed
-    running = LocalCluster.up(
-        ClusterSpec(name=f"two-nimbuses-{os.getpid()}", supervisors=2, slots=3, cpu_points=400, nimbuses=2)
-    )
-    try:
+    spec = ClusterSpec(name=f"two-nimbuses-{os.getpid()}", supervisors=2, slots=3, cpu_points=400, nimbuses=2)
+    with running_cluster(spec, request.session) as running:
         yield running
-    finally:
-        running.down(purge=request.session.testsfailed == failed_before)
 
 
 @pytest.fixture

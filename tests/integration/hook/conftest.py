@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from clusters import running_cluster
 from java_topologies import java_jar
 from stormpilot.local.cluster import LocalCluster
 from stormpilot.local.spec import PATIENT, ClusterSpec
@@ -16,14 +17,9 @@ from stormpilot.local.spec import PATIENT, ClusterSpec
 @pytest.fixture(scope="module")
 def hooked(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
     """Three supervisors, each of which declares more CPU than any topology here uses; the hook in storm.yaml."""
-    failed_before = request.session.testsfailed
-    running = LocalCluster.up(
-        ClusterSpec(name=f"hook-{os.getpid()}", supervisors=3, cpu_points=400, hook=True, conf=PATIENT)
-    )
-    try:
-        yield running
-    finally:
-        running.down(purge=request.session.testsfailed == failed_before)
+    spec = ClusterSpec(name=f"hook-{os.getpid()}", supervisors=3, cpu_points=400, hook=True, conf=PATIENT)
+    with running_cluster(spec, request.session) as cluster:
+        yield cluster
 
 
 @pytest.fixture(scope="session")

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from clusters import running_cluster
 from stormpilot.local.cluster import LocalCluster
 from stormpilot.local.spec import ClusterSpec
 
@@ -14,10 +15,6 @@ from stormpilot.local.spec import ClusterSpec
 @pytest.fixture(scope="module")
 def small(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
     """2 supervisors x 2 slots with Storm's own scheduler; a test may break it only if it mends it."""
-    running = LocalCluster.up(
-        ClusterSpec(name=f"tests-small-{os.getpid()}", supervisors=2, slots=2, scheduler="default")
-    )
-    try:
-        yield running
-    finally:
-        running.down(purge=request.session.testsfailed == 0)
+    spec = ClusterSpec(name=f"tests-small-{os.getpid()}", supervisors=2, slots=2, scheduler="default")
+    with running_cluster(spec, request.session) as cluster:
+        yield cluster

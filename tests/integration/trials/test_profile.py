@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from clusters import running_cluster
 from functional.topologies.inprocess_storm import PROJECT
 from scene import REPOSITORY
 from stormpilot.local.cluster import LocalCluster
@@ -27,14 +28,9 @@ TRIALS = (
 
 @pytest.fixture(scope="module")
 def cluster(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
-    failed_before = request.session.testsfailed
-    running = LocalCluster.up(
-        ClusterSpec(name=f"tests-profile-{os.getpid()}", supervisors=2, slots=1, hook=True, conf=PATIENT)
-    )
-    try:
+    spec = ClusterSpec(name=f"tests-profile-{os.getpid()}", supervisors=2, slots=1, hook=True, conf=PATIENT)
+    with running_cluster(spec, request.session) as running:
         yield running
-    finally:
-        running.down(purge=request.session.testsfailed == failed_before)
 
 
 def profile(cluster: LocalCluster, output: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
