@@ -15,7 +15,7 @@ from typing import Any
 
 from rich.console import Console
 
-from stormpilot.errors import StormpilotError
+from stormpilot.errors import StormpilotError, UnreachableError
 
 console = Console(stderr=True, highlight=False)
 STARTED_S = time.monotonic()
@@ -25,6 +25,21 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 def say(text: str) -> None:
     """One line, with the time since the start."""
     console.print(f"[dim]{time.monotonic() - STARTED_S:5.0f} s[/]  {text}", soft_wrap=True)
+
+
+def until(
+    what: str, missing: Callable[[], str | None], timeout_s: float, show: Callable[[str], None] = lambda _: None
+) -> None:
+    """Wait until `missing` returns None; `UnreachableError` with what it says when that lasts too long.
+
+    `show` gets what is missing meanwhile.
+    """
+    deadline = time.monotonic() + timeout_s
+    while (text := missing()) is not None:
+        show(text)
+        if time.monotonic() > deadline:
+            raise UnreachableError(f"{what}: not within {timeout_s:.0f} s ({text})")
+        time.sleep(0.5)
 
 
 def end_once_on_signals() -> None:

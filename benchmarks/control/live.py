@@ -6,8 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ from typing import Any
 import msgspec
 
 from benchmarks.demo.measure import Watcher
-from stormpilot.errors import UnreachableError
 from stormpilot.local.cluster import LocalCluster
 from stormpilot.messages.core import HistoryEntry, decode
 from stormpilot.zookeeper.client import connect
@@ -126,12 +124,3 @@ def lose_host(cluster: LocalCluster, supervisor: str) -> None:
         if worker.supervisor == supervisor:
             with suppress(ProcessLookupError):
                 os.kill(worker.pid, signal.SIGKILL)
-
-
-def until(what: str, missing: Callable[[], str | None], timeout_s: float) -> None:
-    """Wait until `missing` returns None; `UnreachableError` with what it says when that lasts too long."""
-    deadline = time.monotonic() + timeout_s
-    while (text := missing()) is not None:
-        if time.monotonic() > deadline:
-            raise UnreachableError(f"{what}: not within {timeout_s:.0f} s ({text})")
-        time.sleep(0.5)

@@ -17,7 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.control.live import ROOT, Controller, history, live_heap_mb, lose_host, rss_mb, until, write_config
+from benchmarks.command import until
+from benchmarks.control.live import ROOT, Controller, history, live_heap_mb, lose_host, rss_mb, write_config
 from benchmarks.demo.measure import Watcher
 from stormpilot.config import LoadSection
 from stormpilot.local.cluster import LocalCluster

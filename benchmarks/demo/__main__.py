@@ -9,13 +9,16 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.command import console, exit_with
+from benchmarks.command import console, exit_with, say, until
 from benchmarks.demo import report as reporting
-from benchmarks.demo.measure import WINDOW_S, Watcher, Window
+from benchmarks.demo.measure import WINDOW_S, Tick, Watcher, Window
 from benchmarks.demo.page import page
+from flight_delays.progress import Progress
 from stormpilot import config as configuration
 from stormpilot.cli.compute import read_model
 from stormpilot.errors import UnreachableError
@@ -56,36 +59,17 @@ traffic_log: {{dir: {log_dir}}}
 """
 
 
-class Story:
-    """Says what happens, with the time since the start."""
+@dataclass(frozen=True)
+class Run:
+    """Measurements: windows before and after the plan, the move in between (ms since 1970), what spouts did."""
 
-    def __init__(self) -> None:
-        self._start = time.monotonic()
-
-    def say(self, text: str) -> None:
-        """One line."""
-        console.print(f"[dim]{time.monotonic() - self._start:5.0f} s[/]  {text}", soft_wrap=True)
-
-    def until(self, what: str, ready: Callable[[], str | None]) -> None:
-        """Wait until `ready` returns None; what it returns instead says what is missing, and is shown."""
-        deadline = time.monotonic() + PATIENCE_S
-        with console.status(what) as status:
-            while (missing := ready()) is not None:
-                status.update(f"{what}: {missing}")
-                if time.monotonic() > deadline:
-                    raise UnreachableError(f"{what}: not within {PATIENCE_S:.0f} s ({missing})")
-                time.sleep(0.5)
-
-    def measure(self, watcher: Watcher, what: str) -> Window:
-        """A measured window, with a count-down."""
-        with console.status(what) as status:
-            window = watcher.window(WINDOW_S, lambda left: status.update(f"{what}: {left:.0f} s left"))
-        f = window.figures
-        self.say(
-            f"{what}: {f['inter_node_tps']:,.0f} of {f['total_tps']:,.0f} tuples/s between nodes "
-            f"({f['inter_node_share']:.0%}), latency p50 {f['complete_latency_ms']['p50'] or 0:,.0f} ms"
-        )
-        return window
+    before: Window
+    after: Window
+    plan: PlanMessage
+    submitted_ms: int
+    move_ms: tuple[int, int]
+    emitted: int
+    progress: Progress
 
 
 def main() -> int:
@@ -94,15 +78,12 @@ def main() -> int:
     parser.add_argument("--keep", action="store_true", help="keep the cluster and the controller up (make demo KEEP=1)")
     keep: bool = parser.parse_args().keep
     OUT.mkdir(parents=True, exist_ok=True)
-    story = Story()
     cluster: LocalCluster | None = None
     controller: subprocess.Popen[bytes] | None = None
     kept = False
     try:
-        cluster = LocalCluster.up(
-            ClusterSpec(name=CLUSTER, supervisors=4, slots=4, conf=PATIENT, **DECLARED), story.say
-        )
-        story.say(f"a Storm cluster is up: 4 supervisors x 4 slots, Nimbus {cluster.nimbus_host}:{cluster.nimbus_port}")
+        cluster = LocalCluster.up(ClusterSpec(name=CLUSTER, supervisors=4, slots=4, conf=PATIENT, **DECLARED), say)
+        say(f"a Storm cluster is up: 4 supervisors x 4 slots, Nimbus {cluster.nimbus_host}:{cluster.nimbus_port}")
         config = _controller_config(cluster)
         topology_id = submit_topology(
             REPOSITORY / "topologies",
@@ -112,66 +93,23 @@ def main() -> int:
             nimbus=f"{cluster.nimbus_host}:{cluster.nimbus_port}",
         )
         submitted_ms = _now_ms()
-        story.say(f"submitted {topology_id}; no controller runs, so Storm's own scheduler places it")
+        say(f"submitted {topology_id}; no controller runs, so Storm's own scheduler places it")
         settings = configuration.load(config)
         watcher = Watcher(cluster, topology_id, settings.load, settings.decide.cpu_limit_ratio)
-        try:
-            _steady(story, watcher, "the job starts")
-            before = story.measure(watcher, "before")
+        with closing(watcher):
+            _steady(watcher, "the job starts")
+            before = _measured(watcher, "before")
             move_from_ms = _now_ms()
             controller = _start_controller(config)
-            story.say("started the controller in mode act")
-            plan = _applied(story, watcher, controller)
-            _steady(story, watcher, "the moved executors start", before.figures["throughput_tps"])
-            move_to_ms = _now_ms()
+            say("started the controller in mode act")
+            plan = _applied(watcher, controller)
+            _steady(watcher, "the moved executors start", before.figures["throughput_tps"])
+            move_ms = (move_from_ms, _now_ms())
             emitted = watcher.progress().emitted
-            after = story.measure(watcher, "after")
-            _accounted(story, watcher, emitted)
-            progress = watcher.progress()
-        finally:
-            watcher.close()
-        planned_on = read_model(OUT / "traffic" / models.FOLDER / f"{plan.plan_id}.json")
-        expected_model = predicted(planned_on, _placement(plan))  # the traffic as shuffles send it under the plan
-        best = optimum(expected_model, OPTIMUM_BUDGET_S)
-        compiled = compile_model(expected_model)
-        planned = metrics(compiled, compiled.slots_of(_placement(plan)))
-        host = {s.id: s.host for s in cluster.description.supervisors}
-        moved = reporting.moved_executors(before, after, expected_model)
-        report: dict[str, Any] = {
-            "before": before.figures,
-            "after": after.figures,
-            "optimum_inter_node_tps": best.value if best.proved else best.bound,
-            "optimum_proved": best.proved,
-            "plan_inter_node_tps": planned["inter_node_tps"],
-            "gap_to_optimum": reporting.gap(planned["inter_node_tps"], best.value if best.proved else best.bound),
-            "busiest_node": reporting.busiest(after, expected_model, settings.decide.cpu_limit_ratio),
-            "moves": len(moved),
-            "executors": len(before.snapshot.executors),
-            "restarted_workers": _restarted(before.snapshot, after.snapshot),
-            "downtime_s": reporting.downtime_s(
-                watcher.ticks, move_from_ms, move_to_ms, before.figures["throughput_tps"]
-            ),
-            "lost": max(0, emitted - progress.committed),
-            "replayed": progress.replayed,
-            "reason": plan.reason,
-            "plan_id": plan.plan_id,
-            "planner": plan.planner,
-            "moved": moved,
-            "placement": {
-                "before": reporting.placement(before.snapshot, host),
-                "after": reporting.placement(after.snapshot, host),
-            },
-            "timeline": reporting.timeline(watcher.ticks, submitted_ms),
-            "phases": {
-                name: [(a - submitted_ms) / 1000, (b - submitted_ms) / 1000]
-                for name, a, b in (
-                    ("before", before.from_ms, before.to_ms),
-                    ("move", move_from_ms, move_to_ms),
-                    ("after", after.from_ms, after.to_ms),
-                )
-            },
-            "how": reporting.how(cluster.description.storm_version, plan),
-        }
+            after = _measured(watcher, "after")
+            _accounted(watcher, emitted)
+            run = Run(before, after, plan, submitted_ms, move_ms, emitted, watcher.progress())
+        report = _report(run, cluster, watcher.ticks, settings.decide.cpu_limit_ratio)
         (OUT / "report.json").write_text(json.dumps(report, indent=1) + "\n")
         (OUT / "report.html").write_text(page(report))
         print()
@@ -180,7 +118,69 @@ def main() -> int:
         kept = keep
         return 0 if after.figures["inter_node_tps"] < before.figures["inter_node_tps"] else 1
     finally:
-        _end(story, cluster, controller, kept)
+        _end(cluster, controller, kept)
+
+
+def _report(run: Run, cluster: LocalCluster, ticks: list[Tick], cpu_limit_ratio: float) -> dict[str, Any]:
+    """Both placements, the way between them, and the distance to the proved optimum."""
+    before, after, plan = run.before, run.after, run.plan
+    planned_on = read_model(OUT / "traffic" / models.FOLDER / f"{plan.plan_id}.json")
+    expected_model = predicted(planned_on, _placement(plan))  # the traffic as shuffles send it under the plan
+    best = optimum(expected_model, OPTIMUM_BUDGET_S)
+    compiled = compile_model(expected_model)
+    planned = metrics(compiled, compiled.slots_of(_placement(plan)))
+    host = {s.id: s.host for s in cluster.description.supervisors}
+    moved = reporting.moved_executors(before, after, expected_model)
+    return {
+        "before": before.figures,
+        "after": after.figures,
+        "optimum_inter_node_tps": best.value if best.proved else best.bound,
+        "optimum_proved": best.proved,
+        "plan_inter_node_tps": planned["inter_node_tps"],
+        "gap_to_optimum": reporting.gap(planned["inter_node_tps"], best.value if best.proved else best.bound),
+        "busiest_node": reporting.busiest(after, expected_model, cpu_limit_ratio),
+        "moves": len(moved),
+        "executors": len(before.snapshot.executors),
+        "restarted_workers": _restarted(before.snapshot, after.snapshot),
+        "downtime_s": reporting.downtime_s(ticks, *run.move_ms, before.figures["throughput_tps"]),
+        "lost": max(0, run.emitted - run.progress.committed),
+        "replayed": run.progress.replayed,
+        "reason": plan.reason,
+        "plan_id": plan.plan_id,
+        "planner": plan.planner,
+        "moved": moved,
+        "placement": {
+            "before": reporting.placement(before.snapshot, host),
+            "after": reporting.placement(after.snapshot, host),
+        },
+        "timeline": reporting.timeline(ticks, run.submitted_ms),
+        "phases": {
+            name: [(a - run.submitted_ms) / 1000, (b - run.submitted_ms) / 1000]
+            for name, a, b in (
+                ("before", before.from_ms, before.to_ms),
+                ("move", *run.move_ms),
+                ("after", after.from_ms, after.to_ms),
+            )
+        },
+        "how": reporting.how(cluster.description.storm_version, plan),
+    }
+
+
+def _until(what: str, missing: Callable[[], str | None]) -> None:
+    with console.status(what) as status:
+        until(what, missing, PATIENCE_S, lambda text: status.update(f"{what}: {text}"))
+
+
+def _measured(watcher: Watcher, what: str) -> Window:
+    """A measured window, with a count-down."""
+    with console.status(what) as status:
+        window = watcher.window(WINDOW_S, lambda left: status.update(f"{what}: {left:.0f} s left"))
+    f = window.figures
+    say(
+        f"{what}: {f['inter_node_tps']:,.0f} of {f['total_tps']:,.0f} tuples/s between nodes "
+        f"({f['inter_node_share']:.0%}), latency p50 {f['complete_latency_ms']['p50'] or 0:,.0f} ms"
+    )
+    return window
 
 
 def _controller_config(cluster: LocalCluster) -> Path:
@@ -197,7 +197,7 @@ def _start_controller(config: Path) -> subprocess.Popen[bytes]:
         return subprocess.Popen([stormpilot, "run", config], stdout=log, stderr=log, start_new_session=True)
 
 
-def _steady(story: Story, watcher: Watcher, what: str, usual_tps: float | None = None) -> None:
+def _steady(watcher: Watcher, what: str, usual_tps: float | None = None) -> None:
     """Wait until every task reports and throughput has its usual level, or, without one, no longer grows.
 
     Where others use the machine too, the usual level may be gone: one that has held for `HELD_S` will do then.
@@ -213,11 +213,11 @@ def _steady(story: Story, watcher: Watcher, what: str, usual_tps: float | None =
             return f"{now:,.0f} tuples/s" + (f" of {wanted[0]:,.0f}" if wanted[0] else "")
         return None
 
-    story.until(what, missing)
-    story.say(f"steady at {watcher.throughput_tps(SETTLED_S):,.0f} tuples/s")
+    _until(what, missing)
+    say(f"steady at {watcher.throughput_tps(SETTLED_S):,.0f} tuples/s")
 
 
-def _applied(story: Story, watcher: Watcher, controller: subprocess.Popen[bytes]) -> PlanMessage:
+def _applied(watcher: Watcher, controller: subprocess.Popen[bytes]) -> PlanMessage:
     """Wait until Nimbus has applied a plan."""
 
     def missing() -> str | None:
@@ -230,23 +230,23 @@ def _applied(story: Story, watcher: Watcher, controller: subprocess.Popen[bytes]
         sentence = state.topologies[0].sentence if state and state.topologies else "no cycle yet"
         return sentence if status is None else f"{sentence}; Nimbus: {status.state}"
 
-    story.until("the controller measures and plans", missing)
+    _until("the controller measures and plans", missing)
     assert watcher.seen is not None
     plan = watcher.seen.plans[watcher.topology_id].message
     if plan is None:
         raise UnreachableError("the applied plan cannot be read")
-    story.say(f"plan {plan.plan_id} applied: {plan.reason}")
+    say(f"plan {plan.plan_id} applied: {plan.reason}")
     return plan
 
 
-def _accounted(story: Story, watcher: Watcher, emitted: int) -> None:
+def _accounted(watcher: Watcher, emitted: int) -> None:
     """Wait until the spouts have committed all that was emitted up to the end of the move."""
 
     def missing() -> str | None:
         left = emitted - watcher.progress().committed
         return None if left <= 0 else f"{left} tuples are not acked yet"
 
-    story.until("every tuple from before and during the move is acked", missing)
+    _until("every tuple from before and during the move is acked", missing)
 
 
 def _placement(plan: PlanMessage) -> Plan:
@@ -265,9 +265,9 @@ def _restarted(before: TopologySnapshot, after: TopologySnapshot) -> int:
     return len(workers(after) - workers(before))
 
 
-def _end(story: Story, cluster: LocalCluster | None, controller: subprocess.Popen[bytes] | None, kept: bool) -> None:
+def _end(cluster: LocalCluster | None, controller: subprocess.Popen[bytes] | None, kept: bool) -> None:
     if kept and cluster is not None and controller is not None:
-        story.say(
+        say(
             f"kept: .venv/bin/stormpilot local status --name {CLUSTER}\n"
             f"         .venv/bin/stormpilot status --zookeeper {cluster.zookeeper_hosts}\n"
             f"         controller: process {controller.pid}, log {OUT / 'controller.log'}\n"
@@ -283,7 +283,7 @@ def _end(story: Story, cluster: LocalCluster | None, controller: subprocess.Pope
             controller.wait()
     if cluster is not None:
         cluster.down()
-        story.say("the cluster is down, no process is left")
+        say("the cluster is down, no process is left")
 
 
 def _now_ms() -> int:

@@ -11,10 +11,10 @@ from typing import Any
 
 import msgspec
 
+from benchmarks.command import until as until  # accuracy, headlines and sizes take it from here
 from benchmarks.demo.measure import Watcher
 from stormpilot.config import LoadSection
 from stormpilot.decide.reasons import Decision, Reason
-from stormpilot.errors import UnreachableError
 from stormpilot.local.cluster import LocalCluster
 from stormpilot.messages.core import BasedOn
 from stormpilot.model.values import Model, Plan
@@ -154,12 +154,3 @@ def steady(jobs: Sequence[Job], settle_s: float) -> None:
         return None
 
     until("topologies are steady", missing, STEADY_S)
-
-
-def until(what: str, missing: Any, timeout_s: float) -> None:
-    """Wait until `missing` returns None."""
-    deadline = time.monotonic() + timeout_s
-    while (text := missing()) is not None:
-        if time.monotonic() > deadline:
-            raise UnreachableError(f"{what}: not within {timeout_s:.0f} s ({text})")
-        time.sleep(0.5)

@@ -19,8 +19,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from benchmarks.command import cpu_name
-from benchmarks.control.live import Controller, history, take_down, until, write_config
+from benchmarks.command import cpu_name, until
+from benchmarks.control.live import Controller, history, take_down, write_config
 from benchmarks.demo.measure import Watcher, quantile
 from benchmarks.headlines.phases import LATE_S, mean_ms
 from stormpilot.config import LoadSection

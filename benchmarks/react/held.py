@@ -17,7 +17,8 @@ from typing import Any
 
 import msgspec
 
-from benchmarks.control.live import STORMPILOT, Controller, history, take_down, until, write_config
+from benchmarks.command import until
+from benchmarks.control.live import STORMPILOT, Controller, history, take_down, write_config
 from benchmarks.demo.measure import Watcher
 from stormpilot.config import LoadSection
 from stormpilot.local.cluster import LocalCluster

@@ -18,7 +18,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from benchmarks.control.live import Controller, history, take_down, until, write_config
+from benchmarks.command import until
+from benchmarks.control.live import Controller, history, take_down, write_config
 from benchmarks.demo.measure import Watcher
 from benchmarks.flow.jobs import Job, Placer, applied
 from stormpilot.config import LoadSection
