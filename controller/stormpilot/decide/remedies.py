@@ -27,7 +27,9 @@ REMEDIES = {
     "HIGHER_PRIORITY_WAITS": (
         "make room for the topology that the text names: add a supervisor, or name others in `decide.evict`"
     ),
-    "BLACKOUT": "wait for the end of the window; `stormpilot approve` and `stormpilot rollback` work in it",
+    "BLACKOUT": (
+        "wait for the end of the window; `stormpilot approve TOPOLOGY` and `stormpilot rollback TOPOLOGY` work in it"
+    ),
     "OPERATOR_HOLD": "wait, or `stormpilot replan TOPOLOGY`",
     "ROLLOUT_IN_PROGRESS": (
         "`stormpilot rollout status TOPOLOGY` shows the progress, `stormpilot rollout abort TOPOLOGY` ends it"

@@ -58,10 +58,10 @@ def await_snapshot(
         if snapshot is not None and ready(snapshot):
             return seen
         if time.monotonic() > deadline:
-            told = "nothing of it yet" if snapshot is None else f"{len(snapshot.executors)} executors"
+            told = "no snapshot of it" if snapshot is None else f"one with {len(snapshot.executors)} executors"
             raise UnreachableError(
-                f"{topology_id}: the plug-in in Nimbus told {told} within {timeout_s:.0f} s: is it storm.scheduler, is "
-                f"the ZooKeeper root {paths.root}?"
+                f"{topology_id}: in {timeout_s:.0f} s the plug-in in Nimbus wrote {told}: check storm.scheduler on "
+                f"Nimbus, and that its stormpilot.zookeeper.root is {paths.root}"
             )
         time.sleep(POLL_S)
 
