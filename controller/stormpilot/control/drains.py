@@ -107,7 +107,7 @@ class DrainProposer:
     def _standing(self, state: TopologyState, reason: Reason, text: str, situation: Situation) -> Verdict | None:
         """The proposal by which the same executors leave for the same reason, while it may still be approved."""
         t = state.topology.id
-        entry = self.publisher.proposal(t)[0] if state.mode != "act" else None
+        entry = self.publisher.proposal(t, situation.now_ms)[0] if state.mode != "act" else None
         if entry is None or (entry.reason, entry.text) != (reason, text) or not situation.stands(t, entry):
             return None
         plan = plan_of_entry(entry)

@@ -133,7 +133,7 @@ class EvictionProposer:
 
     def _standing(self, state: TopologyState, text: str, config: DecideSection, now_ms: int) -> HistoryEntry | None:
         """The same proposal, while it is young."""
-        entry, _ = self.publisher.proposal(state.topology.id)
+        entry, _ = self.publisher.proposal(state.topology.id, now_ms)
         if entry is None or not entry.gives_up or not entry.text.endswith(text):
             return None
         return entry if young(entry, config, now_ms) else None

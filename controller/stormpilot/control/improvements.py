@@ -118,7 +118,7 @@ class ImprovementProposer:
 
     def _stands(self, placement: TopologyPlan, situation: Situation) -> bool:
         """Whether a placement is the proposal, and may still be approved, alone or with those it trades places with."""
-        decide, (entry, _) = situation.config.decide, self.publisher.proposal(placement.id)
+        decide, (entry, _) = situation.config.decide, self.publisher.proposal(placement.id, situation.now_ms)
         if entry is None or entry.plan.workers != placement.workers or not young(entry, decide, situation.now_ms):
             return False
         return bool(self.partners.proposed(placement.id, entry, situation))

@@ -94,7 +94,7 @@ class OtdLoop:
     def _proposal(self, state: TopologyState, situation: Situation) -> tuple[list[Verdict], Told]:
         """The next move of a topology by itself, to be proposed; none while it is proposed, or what comes before it."""
         t = state.topology.id
-        entry, _ = self.publisher.proposal(t)
+        entry, _ = self.publisher.proposal(t, situation.now_ms)
         row = None if entry is None else row_of(entry.reason)
         if entry is not None and row is not None and not row.voluntary and situation.stands(t, entry):
             return [], {}

@@ -96,7 +96,7 @@ class Partners:
         for t in entry.plan.plan_set_topologies:
             if t == topology_id or t not in situation.undecided:
                 continue
-            other, _ = self.publisher.proposal(t)
+            other, _ = self.publisher.proposal(t, situation.now_ms)
             if other is None or other.plan.topology_id != t or other.gives_up:
                 continue
             if other.plan.plan_set == entry.plan.plan_set:

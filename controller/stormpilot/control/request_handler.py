@@ -114,6 +114,9 @@ class RequestHandler:
         self, topology_id: str, request: Request | None, together: Entries, situation: Situation
     ) -> RequestOutcome:
         """The outcome of a request by itself, where the plans of `together` are published with its own."""
+        if request is not None and request.entry is not None:
+            dated = self.publisher.by_our_clock(request.entry, situation.now_ms)
+            request = msgspec.structs.replace(request, entry=dated)
         config, entry = situation.config, None if request is None else request.entry
         room = Room(situation.part_for({topology_id}), {}, [])
         if entry is not None:
@@ -167,7 +170,7 @@ class RequestHandler:
 
     def _still_waiting(self, state: TopologyState, situation: Situation) -> dict[str, Decision]:
         """The decision for a topology whose proposal still fits, and for those that go with it without an approval."""
-        proposal, _ = self.publisher.proposal(state.topology.id)
+        proposal, _ = self.publisher.proposal(state.topology.id, situation.now_ms)
         together = {} if proposal is None else self.partners.proposed(state.topology.id, proposal, situation)
         found = dict[str, Decision]()
         for t, entry in together.items():

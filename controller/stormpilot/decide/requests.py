@@ -164,7 +164,7 @@ def refusal(
                 f"plan {plan_id} is {age_s:.0f} s old, at most {max_age_s:.0f} s; wait for a new one, "
                 "or `stormpilot replan`"
             )
-        if standing is not None and standing.created_at_ms > plan.created_at_ms:
+        if standing is not None and subject.plan_since_ms > plan.created_at_ms:
             return f"plan {standing.plan_id} was published after {plan_id} was proposed; wait for a new proposal"
     tolerated = verb == "rollback" or not measured
     if any(v.constraint != "cpu" or not tolerated for v in problems):

@@ -22,7 +22,7 @@ class Past:
         self._ahead_ms: dict[object, int] = {}
 
     def of(self, seen: StoreSnapshot, now_ms: int) -> StoreSnapshot:
-        """The snapshot with moves, holds and statuses that are not from the future, and what plans and rollouts are."""
+        """The snapshot in which nothing is from the future; of plans and rollouts it tells by how much they are."""
         known, self._ahead_ms = self._ahead_ms, {}
 
         def ahead_ms(key: object, *at_ms: int | None) -> int:
@@ -50,7 +50,12 @@ class Past:
             for t, h in seen.settings.holds.items()
             if (by := ahead_ms(("hold", t), h.since_ms))
         }
-        if not (plans or moves or statuses or rollouts or holds):
+        requests = {
+            t: replace(p, request=msgspec.structs.replace(p.request, at_ms=p.request.at_ms - by))
+            for t, p in seen.settings.requests.items()
+            if p.request is not None and (by := ahead_ms(("request", t, p.request.id), p.request.at_ms))
+        }
+        if not (plans or moves or statuses or rollouts or holds or requests):
             return seen
         return replace(
             seen,
@@ -58,7 +63,11 @@ class Past:
             moves={**seen.moves, **moves},
             statuses={**seen.statuses, **statuses},
             rollouts={**seen.rollouts, **rollouts},
-            settings=replace(seen.settings, holds={**seen.settings.holds, **holds}),
+            settings=replace(
+                seen.settings,
+                holds={**seen.settings.holds, **holds},
+                requests={**seen.settings.requests, **requests},
+            ),
         )
 
 

@@ -36,6 +36,7 @@ class Publisher:
         self._key = key
         self.paths = paths
         self.epoch = epoch
+        self._made_ms: dict[str, int] = {}
 
     def publish(
         self,
@@ -111,16 +112,28 @@ class Publisher:
             if len(kept) >= KEPT_PLANS:
                 self._prune(entry.plan.topology_id)
 
-    def proposal(self, topology_id: str) -> tuple[HistoryEntry | None, int | None]:
-        """The proposal of a topology (None where there is none, or it cannot be read) and the version of its znode."""
+    def proposal(self, topology_id: str, now_ms: int | None = None) -> tuple[HistoryEntry | None, int | None]:
+        """The proposal of a topology (None where there is none, or it cannot be read) and the version of its znode.
+
+        With `now_ms` its time is that of `by_our_clock`.
+        """
         path = self.paths.proposal(topology_id)
         (node,) = self._zookeeper.read([path], keep_denied=True)
         if node is None:
             return None, None
         try:
-            return decode(node.data, HistoryEntry, path), node.version
+            entry = decode(node.data, HistoryEntry, path)
         except UsageError:
             return None, node.version
+        return entry if now_ms is None else self.by_our_clock(entry, now_ms), node.version
+
+    def by_our_clock(self, entry: HistoryEntry, now_ms: int) -> HistoryEntry:
+        """The proposal, made when it was first read if it seems to be from the future: a clock was set back."""
+        plan_id, made_ms = entry.plan.plan_id, entry.plan.created_at_ms
+        if made_ms > now_ms:
+            self._made_ms.setdefault(plan_id, now_ms)
+        made_ms = min(made_ms, self._made_ms.get(plan_id, made_ms))
+        return msgspec.structs.replace(entry, plan=msgspec.structs.replace(entry.plan, created_at_ms=made_ms))
 
     def write(self, steps: Sequence[Step]) -> None:
         """Do these steps, all or none, only while we lead."""

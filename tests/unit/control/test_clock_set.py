@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 
 from doubles.rolling_jobs import begun, operator, world
 from doubles.world import NEAR, SPREAD, World
 from stormpilot import operate
+from stormpilot.operate import Operator
+from unit.control.test_planning_again import proposal
+from unit.control.test_request_handler import TO, pending, propose, results
 
 HOUR_S = 3600
+
+
+def configured(**decide: object) -> World:
+    w = World("a", "b")
+    w.use(msgspec.structs.replace(w.config, decide=msgspec.structs.replace(w.config.decide, **decide)))
+    return w
 
 
 def set_back(w: World) -> None:
@@ -26,6 +37,58 @@ def test_a_cool_down_and_the_check_of_an_effect_last_no_longer_than_they_are_con
     set_back(w)
     assert "COOL_DOWN" in w.tell(60)
     assert w.tell(110)[-1] not in {"COOL_DOWN", "MOVE_BEING_EVALUATED"}
+
+
+def test_a_proposal_stays_valid_for_no_longer_than_it_may() -> None:
+    w = configured(approve=["*"], approval_max_age_s=120.0)
+    t = w.submit(SPREAD)
+    w.tell(40)
+    w.wanted = {t: NEAR}
+    w.tell(10)
+    first = proposal(w, t)
+    set_back(w)
+    w.tell(60)
+    assert proposal(w, t) == first
+    assert w.decision(t).reason == "APPROVAL_NEEDED"
+    w.tell(120)
+    second = proposal(w, t)
+    assert second is not None
+    assert w.now_ms - 120_000 <= second.plan.created_at_ms <= w.now_ms
+
+
+def with_request(verb: Callable[[Operator, str], object], max_age: str) -> tuple[World, str]:
+    """A request that waits for a plan that is on its way, written before the clock was set back."""
+    w = configured(**{max_age: 120.0})
+    t = w.submit(SPREAD)
+    w.tell(40)
+    w.wanted, w.apply_after_s = {t: NEAR}, 2 * HOUR_S
+    w.tell(10)
+    w.answer(t, "moving")
+    propose(w, t, TO)
+    verb(operator(w), "flights")
+    set_back(w)
+    return w, t
+
+
+def test_an_approval_of_a_proposal_that_is_too_old_by_then_is_refused() -> None:
+    """A plan that is on its way holds it up; the clock is set back before it is read."""
+    w, t = with_request(operate.approve, "approval_max_age_s")
+    w.tell(60)
+    assert pending(w, t)
+    w.tell(70)
+    w.answer(t, "applied")
+    w.tell(10)
+    assert not pending(w, t)
+    assert any("at most 120 s" in r for r in results(w)), results(w)
+
+
+def test_a_request_stays_valid_for_no_longer_than_it_may() -> None:
+    w, t = with_request(operate.replan, "request_max_age_s")
+    w.tell(60)
+    assert pending(w, t)
+    w.tell(70)
+    assert not pending(w, t)
+    assert any("and void after 120 s" in r for r in results(w)), results(w)
 
 
 def test_the_rest_after_a_rollout_that_was_aborted_lasts_as_long_as_a_hold() -> None:

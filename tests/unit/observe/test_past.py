@@ -10,10 +10,10 @@ from doubles.models import NOW_MS, plan_message, status
 from doubles.rolling import begun
 from stormpilot.decide.effect import backing_off
 from stormpilot.messages.moves import MoveState, Spent
-from stormpilot.messages.settings import Hold
+from stormpilot.messages.settings import Hold, Request
 from stormpilot.observe.past import Past
 from stormpilot.observe.reader import PublishedPlan, StoreSnapshot, Versioned
-from stormpilot.observe.settings import Settings
+from stormpilot.observe.settings import Pending, Settings
 
 HOUR_MS = 3_600_000
 T = "flights-1"
@@ -27,12 +27,13 @@ MOVE = MoveState(
     spent=[Spent(at_ms=NOW_MS - 300_000, executors=1, workers=1)],
 )
 ENDED = msgspec.structs.replace(begun(), topology_id=T, phase="ended", since_ms=NOW_MS - 60_000)
+ASKED = Request(id="r-1", verb="replan", topology_id=T, at_ms=NOW_MS - 60_000, by="ops")
 SEEN = StoreSnapshot(
     plans={T: PublishedPlan(plan_message(age_s=60), 3, NOW_MS - 60_000), "y": PublishedPlan(None, 0, NOW_MS - 60_000)},
     moves={T: MOVE},
     statuses={T: msgspec.structs.replace(status("applied"), since_ms=NOW_MS - 60_000)},
     rollouts={T: Versioned(ENDED, 5)},
-    settings=Settings(holds={T: HOLD}),
+    settings=Settings(holds={T: HOLD}, requests={T: Pending(ASKED, 2), "y": Pending(None, 0)}),
 )
 
 
@@ -51,6 +52,10 @@ def test_what_is_from_the_future_counts_from_when_it_was_first_read() -> None:
         assert seen.rollouts[T] == Versioned(ENDED, 5, ahead_ms=HOUR_MS - 60_000)
         hold = seen.settings.holds[T]
         assert (hold.since_ms, hold.until_ms) == (HOLD.since_ms, now_ms + 600_000)
+        assert seen.settings.requests == {
+            T: Pending(msgspec.structs.replace(ASKED, at_ms=now_ms), 2),
+            "y": Pending(None, 0),
+        }
         move = seen.moves[T]
         assert backing_off(move, now_ms) == now_ms + 600_000
         assert (move.judged_at_ms, move.published_at_ms) == (now_ms, now_ms - 240_000)
