@@ -199,7 +199,9 @@ def held(subject: TopologyState, now_ms: int) -> Decision | None:
         return None
     what = "rolled back" if h.cause == "rollback" else f"plan {h.plan_id} was discarded"
     text = f"{what} by {h.by}" + (f" ({h.why})" if h.why else "")
-    return skip(subject.topology.id, Reason.OPERATOR_HOLD, text, until_ms=h.until_ms)
+    if h.end_ms is None:
+        text = f"a hold that cannot be read, until `stormpilot replan {subject.topology.name}`"
+    return skip(subject.topology.id, Reason.OPERATOR_HOLD, text, until_ms=h.end_ms)
 
 
 def _effect(subject: TopologyState, now_ms: int) -> Decision | None:

@@ -14,6 +14,8 @@ import msgspec
 from stormpilot.errors import UsageError
 from stormpilot.messages.core import HistoryEntry, Message
 
+NO_END_MS = 2**53
+"""The end of a hold that cannot be read, which holds on."""
 ALL = "_all"
 """The key that stands for every topology; `setting_key` gives it to no topology."""
 
@@ -168,6 +170,11 @@ class Hold(Message, frozen=True, kw_only=True):
     plan_id: str = ""
     by: str = ""
     why: str = ""
+
+    @property
+    def end_ms(self) -> int | None:
+        """The end by itself; None: it holds until an operator ends it."""
+        return None if self.until_ms >= NO_END_MS else self.until_ms
 
 
 class AuditRecord(Message, frozen=True, kw_only=True):

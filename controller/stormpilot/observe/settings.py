@@ -17,6 +17,7 @@ from stormpilot.errors import UsageError
 from stormpilot.messages.core import Message
 from stormpilot.messages.settings import (
     ALL,
+    NO_END_MS,
     DrainSetting,
     ExcludeSetting,
     Hold,
@@ -35,7 +36,6 @@ from stormpilot.zookeeper.paths import Paths
 
 M = TypeVar("M", bound=Message)
 UNREADABLE = "unreadable setting"
-FOR_EVER_MS = 2**53
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ class SettingsReader:
                 frozen[ALL] = f"an exclusion cannot be read ({path})"
         holds = {
             n: self._decode(node, Hold, path, problems)
-            or Hold(topology_id=n, since_ms=0, until_ms=FOR_EVER_MS, cause="discard", by=UNREADABLE)
+            or Hold(topology_id=n, since_ms=0, until_ms=NO_END_MS, cause="discard", by=UNREADABLE)
             for n, (path, node) in hold.items()
         }
         requests = {

@@ -137,7 +137,8 @@ def _settings(seen: StoreSnapshot, now_ms: int) -> dict[str, Any]:
     names = {i: t.name for i, t in seen.topologies.items()}
 
     def head(x: Any) -> dict[str, Any]:
-        return {"by": x.by, "why": x.why, "sinceS": round((now_ms - x.since_ms) / 1000, 1)}
+        since_s = round((now_ms - x.since_ms) / 1000, 1) if x.since_ms else None  # one that cannot be read has no time
+        return {"by": x.by, "why": x.why, "sinceS": since_s}
 
     def left(hosts: set[str]) -> dict[str, int]:
         counts = {
@@ -170,7 +171,8 @@ def _settings(seen: StoreSnapshot, now_ms: int) -> dict[str, Any]:
                 "topology": names.get(i, i),
                 "cause": h.cause,
                 "plan": h.plan_id,
-                "leftS": round((h.until_ms - now_ms) / 1000, 1),
+                # one from the future, after a clock was set back, holds no longer than it was made for
+                "leftS": None if h.end_ms is None else round((h.end_ms - max(now_ms, h.since_ms)) / 1000, 1),
                 **head(h),
             }
             for i, h in sorted(s.holds.items())
@@ -193,7 +195,8 @@ def settings_lines(settings: dict[str, Any]) -> list[tuple[str, str]]:
     """The same as (head, text) for people; only what there is."""
 
     def by(x: dict[str, Any]) -> str:
-        return f"by {x['by']} {age(x['sinceS'])} ago" + (f": {x['why']}" if x["why"] else "")
+        ago = "" if x["sinceS"] is None else f" {age(x['sinceS'])} ago"
+        return f"by {x['by']}{ago}" + (f": {x['why']}" if x["why"] else "")
 
     lines = []
     for m in settings["modes"]:
@@ -209,7 +212,9 @@ def settings_lines(settings: dict[str, Any]) -> list[tuple[str, str]]:
         what = "/".join(v for v in (x["topology"], x["component"]) if v) or "everything"
         lines.append(("excluded", f"{what} from {x['host'] or x['supervisor']} ({by(x)})"))
     for h in settings["holds"]:
-        lines.append(("on hold", f"{h['topology']} for {age(h['leftS'])} more: {h['cause']} {h['plan']} ({by(h)})"))
+        until = f"until `stormpilot replan {h['topology']}`" if h["leftS"] is None else f"for {age(h['leftS'])} more"
+        cause = "" if h["leftS"] is None else f"{h['cause']} {h['plan']} "
+        lines.append(("on hold", f"{h['topology']} {until}: {cause}({by(h)})"))
     for r in settings["requests"]:
         text = "a request that cannot be read" if r["verb"] is None else f"{r['verb']} by {r['by']}"
         since = "" if r["ageS"] is None else f", {age(r['ageS'])} ago"

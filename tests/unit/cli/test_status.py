@@ -15,7 +15,7 @@ from stormpilot.cli import status as command
 from stormpilot.messages.controller_state import ControllerState, TopologyView
 from stormpilot.messages.core import ModeSetting, StatusMessage
 from stormpilot.messages.load import LoadReport
-from stormpilot.messages.settings import ALL, DrainSetting, ExcludeSetting, Hold, PinSetting
+from stormpilot.messages.settings import ALL, NO_END_MS, DrainSetting, ExcludeSetting, Hold, PinSetting
 from stormpilot.observe.reader import PublishedPlan, StoreSnapshot
 from stormpilot.observe.settings import Pending, Settings
 from stormpilot.operate.status import gather, settings_lines
@@ -125,6 +125,27 @@ def test_everything_is_well() -> None:
     assert (row["workers"], row["executors"], row["unplaced"]) == (2, 6, 0)
     assert row["decision"]["reason"] == "COOL_DOWN"
     assert row["decision"]["opensInS"] == 168.0
+
+
+@pytest.mark.parametrize(
+    ("since_ms", "until_ms", "text"),
+    [
+        (NOW_MS - 60_000, NOW_MS + 720_000, "flights for 12 min more: discard p-1 (by olga 60 s ago)"),
+        # the clock was set back by a day since
+        (NOW_MS + 86_400_000, NOW_MS + 87_120_000, "flights for 12 min more: discard p-1 (by olga 0 s ago)"),
+        (0, NO_END_MS, "flights until `stormpilot replan flights`: (by olga)"),  # it cannot be read
+    ],
+)
+def test_a_hold_is_shown_by_its_rest(since_ms: int, until_ms: int, text: str) -> None:
+    hold = Hold(topology_id=ID, since_ms=since_ms, until_ms=until_ms, cause="discard", plan_id="p-1", by="olga")
+    settings = gathered(healthy(settings=Settings(holds={ID: hold})))["settings"]
+    assert settings_lines(settings) == [("on hold", text)]
+
+
+def test_a_setting_without_a_time_is_not_of_1970() -> None:
+    drain = DrainSetting(host="a", by="unreadable setting")
+    settings = gathered(healthy(settings=Settings(drains={"a": drain})))["settings"]
+    assert settings_lines(settings) == [("drained", "a: empty (by unreadable setting)")]
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from stormpilot.config import DecideSection
 from stormpilot.decide.admit import TopologyState
 from stormpilot.decide.drain import admit_leaving, decide_leaving, must_leave, wait_for, whose_move
 from stormpilot.decide.reasons import Decision, Reason
-from stormpilot.messages.settings import DrainSetting, ExcludeSetting, Hold, PinSetting
+from stormpilot.messages.settings import NO_END_MS, DrainSetting, ExcludeSetting, Hold, PinSetting
 from stormpilot.model.values import Plan, TopologyPlan, Worker
 
 CONFIG = DecideSection(restart_s=15)
@@ -48,6 +48,14 @@ def test_what_operators_closed_and_mass_failure_hold_them() -> None:
         decision = gate(subject(**fields), lost=lost)
         assert decision is not None
         assert decision.reason is reason
+
+
+def test_hold_that_cannot_be_read_has_no_end_and_says_how_to_end_it() -> None:
+    hold = Hold(topology_id="flights-1", since_ms=0, until_ms=NO_END_MS, cause="discard")
+    decision = gate(subject(hold=hold), asked=PinSetting(topology="words", component="x", supervisor="b"))
+    assert decision is not None
+    assert (decision.reason, decision.until_ms) == (Reason.OPERATOR_HOLD, None)
+    assert decision.text == "a hold that cannot be read, until `stormpilot replan flights`"
 
 
 def test_hold_gives_way_to_what_was_asked_for_after_it() -> None:
