@@ -321,8 +321,8 @@ def retries(e: Evidence) -> Iterator[Finding]:
         yield Finding(
             "retries",
             Level.warn,
-            f"storm.zookeeper.retry.times is {times}: Storm's supervisors and workers end when ZooKeeper is away for "
-            "about 25 s",
+            f"storm.zookeeper.retry.times is {times}, less than {LEAST_RETRIES}: Storm's supervisors and workers end "
+            "soon after ZooKeeper is gone",
             "set in every storm.yaml storm.zookeeper.retry.times: 60, .retry.interval: 1000, "
             ".retry.intervalceiling.millis: 3000; then restart the daemons one by one",
         )

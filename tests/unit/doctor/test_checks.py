@@ -157,7 +157,7 @@ KEY = {"stormpilot.plan.key.file": "/etc/stormpilot-plan.key"}
             "Storm's root in ZooKeeper is unknown",
         ),
         (conf(**{"stormpilot.zookeeper.root": "/x"}), "nimbus", "fail", "/x", "--root /x"),
-        (conf(**{"storm.zookeeper.retry.times": 5}), "retries", "warn", "is 5", "retry.times: 60"),
+        (conf(**{"storm.zookeeper.retry.times": 5}), "retries", "warn", "is 5, less than 30", "retry.times: 60"),
         (
             refreshing(3.0, 10),
             "refresh",
