@@ -16,6 +16,7 @@ from stormpilot import clock, logs
 from stormpilot.api.service import Service
 from stormpilot.config import Config, plan_key, zookeeper_login
 from stormpilot.config.reload import Loaded, Read, changed_keys, needs_restart, usable
+from stormpilot.control import takeover
 from stormpilot.control.assembly import cycle_of
 from stormpilot.control.current_config import CurrentConfig
 from stormpilot.control.leadership import Leadership
@@ -63,6 +64,7 @@ class Daemon:
         self._lock: Lock | None = None
         self._left_locks: list[str] = []
         self._disconnect_logged = False
+        self._led: int | None = None
         self._recorder = Recorder(self._current, self.name, started_at_ms=clock.now_ms())
         self._zookeeper = ZooKeeper(
             config.zookeeper.hosts,
@@ -187,11 +189,16 @@ class Daemon:
             return
         sessions_lost = self._zookeeper.sessions_lost
         try:
-            epoch = raise_epoch(self._zookeeper, p, _newest_epoch(reader.read()))
+            least, raised_at_ms = _newest_epoch(reader.read()), clock.now_ms()
+            epoch = raise_epoch(self._zookeeper, p, least)
+            led, self._led = self._led, epoch.number
+            # (in one process it is one clock: `Leadership` itself sees when it is set)
+            ahead_ms = 0 if led == epoch.number - 1 else takeover.ahead_ms(self._zookeeper, p, epoch, raised_at_ms)
             epoch = epoch.bound_to(f"{p.leader}/{lock.node}")
             log.info("leading", controller=self.name, epoch=epoch.number, planner=self._current.planner)
             self.service.leading(epoch.number)
-            self._leadership(reader, Publisher(self._zookeeper, p, epoch, self._plan_key), sessions_lost).run(once=once)
+            publisher = Publisher(self._zookeeper, p, epoch, self._plan_key)
+            self._leadership(reader, publisher, sessions_lost, ahead_ms).run(once=once)
         finally:
             self._release(lock)
 
@@ -213,7 +220,7 @@ class Daemon:
         except KazooException as e:
             raise UnreachableError(f"the election failed: {type(e).__name__} {e}") from e
 
-    def _leadership(self, reader: Reader, publisher: Publisher, sessions_lost: int) -> Leadership:
+    def _leadership(self, reader: Reader, publisher: Publisher, sessions_lost: int, ahead_ms: int) -> Leadership:
         """The leadership of the epoch of `publisher`, for as long as no more sessions than that are lost."""
         config, now_ms = self._current.config, clock.SteadyClock(clock.now_ms)
         observer = Observer(reader, config.load, config.decide.cpu_limit_ratio, config)
@@ -238,6 +245,7 @@ class Daemon:
             wake=self._wake,
             stopping=self._stopping,
             now_ms=now_ms,
+            ahead_ms=ahead_ms,
         )
 
     def _release(self, lock: Lock) -> None:

@@ -12,7 +12,7 @@ from functools import partial
 import structlog
 
 from stormpilot.api.service import Service
-from stormpilot.clock import SteadyClock
+from stormpilot.clock import STEP_MS, SteadyClock
 from stormpilot.config import Config
 from stormpilot.control.cycle import Cycle
 from stormpilot.control.recorder import Recorder
@@ -42,7 +42,8 @@ class Leadership:
 
     `connected` and `same_session` are about our ZooKeeper session, `wake` is set on every change there, `stopping` ends
     the loop. `take_up_configuration` takes up a configuration that was reloaded, and says whether there was one.
-    `now_ms` is the clock of all that the leadership does.
+    `now_ms` is the clock of all that the leadership does; `ahead_ms`: by how much it is ahead of that of the leader
+    before.
     """
 
     cycle: Cycle
@@ -56,6 +57,7 @@ class Leadership:
     wake: threading.Event
     stopping: threading.Event
     now_ms: SteadyClock
+    ahead_ms: int = 0
     _observation: Observation | None = None
     _changed: Observation | None = None
     _signature: object = None
@@ -70,6 +72,9 @@ class Leadership:
     def run(self, *, once: bool = False) -> None:
         """Do what is due until the session ends; with `once` a single cycle, after the windows are filled."""
         work = {"cycle": self._cycle, "otd": self._otd, "rollout": self._rollout, "loads": self._poll_loads}
+        if self.ahead_ms >= STEP_MS:  # (times that seem to be from the future count from now anyway)
+            log.warning("our clock is ahead of that of the leader before", by_s=round(self.ahead_ms / 1000))
+            self._guarded(lambda: self._keep_limits(self.ahead_ms), once)
         if once:
             self._fill_windows()
         while self._goes_on():
@@ -98,9 +103,9 @@ class Leadership:
         return True
 
     def _keep_limits(self, set_by_ms: int) -> None:
-        """Have rollouts wait for what they wait for as long as before the clock was set.
+        """Have rollouts wait for what they wait for as long as by the clock before.
 
-        This leadership ends then: what it remembers has times of the clock before.
+        Where the clock was set, this leadership ends then: what it remembers has times of the clock before.
         """
         try:
             self.cycle.rollout_runner.shift_times(self._observe(), set_by_ms)

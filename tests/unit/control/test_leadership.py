@@ -17,7 +17,7 @@ from stormpilot.clock import SteadyClock
 from stormpilot.control.leadership import Leadership
 
 
-def leadership(w: World, now_ms: Any, passed_s: Callable[[], float] = time.monotonic) -> Leadership:
+def leadership(w: World, now_ms: Any, passed_s: Callable[[], float] = time.monotonic, ahead_ms: int = 0) -> Leadership:
     """A leadership whose session stands."""
     nothing: Any = None
     service: Any = SimpleNamespace(beat=lambda: None)
@@ -33,6 +33,7 @@ def leadership(w: World, now_ms: Any, passed_s: Callable[[], float] = time.monot
         wake=threading.Event(),
         stopping=threading.Event(),
         now_ms=SteadyClock(now_ms, passed_s),
+        ahead_ms=ahead_ms,
     )
 
 
@@ -83,6 +84,26 @@ def test_a_step_of_a_rollout_lasts_as_long_as_before_when_the_clock_is_set(phase
     assert ended is not None
     assert (ended.outcome, nodes(w.slots(t))) == ("DONE", nodes(TOGETHER))
     assert all_active(w, t)
+
+
+@pytest.mark.parametrize("phase", ["draining", "moving"])
+def test_a_step_of_a_rollout_lasts_as_long_as_before_under_a_leader_whose_clock_is_ahead(phase: str) -> None:
+    w, t = world(hands_over=phase == "draining")
+    begun(w, t, phase)
+    before = w.rollout(t)
+    assert before is not None
+    w.set_clock(3600)
+    w.new_leader()
+    led = leadership(w, lambda: w.now_ms, ahead_ms=3_600_000)
+    led.stopping.set()
+    led.run()
+    after = w.rollout(t)
+    assert after is not None
+    assert (after.phase, after.since_ms) == (phase, before.since_ms + 3_600_000)
+    w.tell(300)
+    ended = w.rollout(t)
+    assert ended is not None
+    assert (ended.outcome, nodes(w.slots(t))) == ("DONE", nodes(TOGETHER))
 
 
 def test_nothing_of_a_leadership_sees_the_clock_that_was_set_before_it_ends() -> None:

@@ -1,0 +1,60 @@
+"""The clock of a new leader against that of the one before, by what ZooKeeper's clock said of each."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from doubles.memory_zookeeper import MemoryZooKeeper
+from stormpilot.control.takeover import ahead_ms
+from stormpilot.messages.controller_state import ControllerState
+from stormpilot.messages.core import encode
+from stormpilot.operate.status import FAILED
+from stormpilot.publish.epoch import raise_epoch
+from stormpilot.zookeeper.paths import Paths
+
+PATHS = Paths()
+THEN_MS, LATER_MS, HOUR_MS = 1_000_000_000, 1_000_090_000, 3_600_000
+STATE = ControllerState(
+    controller="n1:7",
+    version="0",
+    epoch=1,
+    started_at_ms=0,
+    written_at_ms=THEN_MS,
+    period_s=10.0,
+    cycles=1,
+    planner="best",
+    sentence="no change",
+)
+
+
+def seen(wrote: bytes | None, by_ms: int) -> int:
+    """What a leader finds 90 s after the one before wrote; its own clock is ahead of ZooKeeper's by so much."""
+    at = {"ms": THEN_MS}
+    zookeeper = MemoryZooKeeper(lambda: at["ms"])
+    raise_epoch(zookeeper, PATHS)  # type: ignore[arg-type]
+    if wrote is not None:
+        zookeeper.put(PATHS.controller, wrote)
+    at["ms"] = LATER_MS
+    epoch = raise_epoch(zookeeper, PATHS)  # type: ignore[arg-type]
+    return ahead_ms(zookeeper, PATHS, epoch, LATER_MS + by_ms)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("ours_ms", [-HOUR_MS, 0, HOUR_MS])
+@pytest.mark.parametrize("theirs_ms", [-HOUR_MS, 0, HOUR_MS])
+def test_each_clock_is_held_against_that_of_zookeeper(ours_ms: int, theirs_ms: int) -> None:
+    state = msgspec.structs.replace(STATE, written_at_ms=THEN_MS + theirs_ms)
+    assert seen(encode(state), ours_ms) == ours_ms - theirs_ms
+
+
+@pytest.mark.parametrize(
+    "wrote",
+    [
+        None,
+        b"{nonsense",
+        encode(msgspec.structs.replace(STATE, epoch=0)),
+        encode(msgspec.structs.replace(STATE, sentence=f"{FAILED}x")),
+    ],
+)
+def test_nothing_is_said_without_a_cycle_of_the_leader_before(wrote: bytes | None) -> None:
+    assert seen(wrote, HOUR_MS) == 0
