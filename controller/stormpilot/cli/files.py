@@ -142,8 +142,11 @@ def check_outputs(outputs: Mapping[str, Path | None], inputs: Mapping[str, Path 
 
 def _check_writable(path: Path, option: str) -> None:
     try:
-        wrong = errno.EISDIR if path.is_dir() else 0 if path.parent.is_dir() else errno.ENOENT
-        if not wrong and not os.access(path if path.exists() else path.parent, os.W_OK):
+        file = Path(os.path.realpath(path)) if path.is_symlink() else path
+        wrong = errno.EISDIR if file.is_dir() else 0 if file.parent.is_dir() else errno.ENOENT
+        if not wrong and file.is_symlink():  # links in a circle lead to one of them
+            wrong = errno.ELOOP
+        if not wrong and not os.access(file if file.exists() else file.parent, os.W_OK):
             wrong = errno.EACCES
     except OSError as e:
         wrong = e.errno or errno.EIO
