@@ -6,6 +6,8 @@ What goes wrong with stdout is told from what goes wrong with other files; what 
 from __future__ import annotations
 
 import contextlib
+import errno
+import io
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -66,6 +68,17 @@ class _Stderr:
             self._stream.flush()
 
 
+class _NoStdout(io.TextIOWrapper):
+    """A stream for a process that was begun without stdout."""
+
+    def write(self, _: str) -> int:
+        raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+
+
+def _closed() -> _NoStdout:
+    return _NoStdout(Path(os.devnull).open("wb"))
+
+
 def ignore_stderr_errors() -> None:
     """From now on until the process ends (it flushes the stream once more): stderr may be gone, full or closed."""
     stream = sys.stderr or Path(os.devnull).open("w")  # noqa: SIM115 (as long as the process)
@@ -75,7 +88,9 @@ def ignore_stderr_errors() -> None:
 @contextlib.contextmanager
 def told_apart() -> Iterator[None]:
     """Within it, stdout raises these errors."""
-    stream = sys.stdout
+    stream = cast(Any, sys.stdout or _closed())
+    if hasattr(stream, "reconfigure"):  # what the terminal's encoding lacks is told by its number
+        stream.reconfigure(errors="backslashreplace")
     try:
         with contextlib.redirect_stdout(cast(Any, _Stdout(stream))):
             yield

@@ -36,6 +36,23 @@ def test_a_reader_that_went_away_is_no_error(arguments: list[str]) -> None:
     assert program.wait() == 0
 
 
+@pytest.mark.parametrize("arguments", [["config", "explain"], ["--version"]])
+def test_a_stdout_that_is_closed_is_one_sentence(arguments: list[str]) -> None:
+    shell = ["sh", "-c", 'exec "$@" >&-', "sh", *COMMAND, *arguments]
+    done = subprocess.run(shell, check=False, stderr=subprocess.PIPE, text=True)
+    said = "stormpilot: stdout: cannot write the output: Bad file descriptor\n"
+    assert (done.returncode, done.stderr) == (2, said)
+
+
+def test_what_the_encoding_of_stdout_lacks_is_told_by_its_number(tmp_path: Path) -> None:
+    file = tmp_path / "size.yaml"
+    file.write_text(EXAMPLE.read_text().replace("\nname: ", "\nname: \u00f6"), encoding="utf-8")
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run([*COMMAND, "size", file], check=False, capture_output=True, env=environment)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"\\xf6" in done.stdout
+
+
 WRITING = [
     f"size {EXAMPLE} --placement sam --plan written.json",
     "what-if -p online --model m.json --scale-rate flights=1 -o written.json",
