@@ -48,6 +48,7 @@ def check(operator: Operator, verb: Verb, snapshot: TopologySnapshot, entry: His
         paused=seen.is_paused(name),
         frozen=seen.settings.frozen.get(setting_key(name)) or seen.settings.frozen.get(ALL),
         plan=None if published is None else published.message,
+        plan_since_ms=0 if published is None else published.since_ms,
     )
     closed = forbidden(subject, [], 0, DecideSection())
     if closed is not None:
