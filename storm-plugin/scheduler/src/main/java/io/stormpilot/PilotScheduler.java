@@ -53,7 +53,9 @@ import org.slf4j.LoggerFactory;
  * fail-over it waits for that view to be read, at most {@code stormpilot.load.timeout.secs};
  * without it the round leaves everything still that is placed.
  *
- * <p>No exception leaves {@link #schedule}, because it would end Nimbus.
+ * <p>Nothing that is thrown leaves {@link #schedule}, because it would end Nimbus: no error for
+ * want of memory either, nor one while another is told. What a round has changed is put back, the
+ * next one begins anew; where Nimbus as a whole lacks memory, Storm's own threads end it.
  */
 public final class PilotScheduler implements IScheduler {
 
@@ -161,7 +163,7 @@ public final class PilotScheduler implements IScheduler {
       round(topologies, cluster);
     } catch (Throwable e) {
       metrics.failed();
-      LOG.error("this round failed; placed topologies stay as they are", e);
+      tell("this round failed; placed topologies stay as they are", e);
       rescue(topologies, cluster);
     }
     lastRoundMs = Math.max(startMs, Time.currentTimeMillis());
@@ -231,7 +233,16 @@ public final class PilotScheduler implements IScheduler {
               .toList();
       fallback.schedule(cluster, nowhere, Set.of());
     } catch (Throwable e) {
-      LOG.error("fallback scheduler failed too", e);
+      tell("fallback scheduler failed too", e);
+    }
+  }
+
+  /** Log an error, if it can be logged. */
+  private static void tell(String text, Throwable e) {
+    try {
+      LOG.error(text, e);
+    } catch (Throwable noLine) {
+      // There is nothing left to be done that could not fail as well.
     }
   }
 

@@ -20,9 +20,10 @@ public final class ClusterEdit {
   private ClusterEdit() {}
 
   /**
-   * First every slot is freed, then every worker is started.
+   * First every slot is freed, then every worker is started. Nimbus takes for the truth what is in
+   * the cluster after a round: so an error in between, of whatever kind, leaves nothing half done.
    *
-   * @return false when the cluster rejected a part and was put back as it was
+   * @return false when the cluster rejected a part, or failed, and was put back as it was
    */
   public static boolean carryOut(Cluster cluster, List<Change> changes) {
     Map<String, Map<WorkerSlot, Set<ExecutorDetails>>> before = new HashMap<>();
@@ -41,9 +42,9 @@ public final class ClusterEdit {
             .forEach((slot, executors) -> cluster.assign(slot, change.topologyId(), executors));
       }
       return true;
-    } catch (RuntimeException e) {
-      LOG.error("Storm's cluster rejected changes of {}; none is done", before.keySet(), e);
+    } catch (Throwable e) {
       putBack(cluster, before);
+      LOG.error("Storm's cluster rejected changes of {}; none is done", before.keySet(), e);
       return false;
     }
   }
