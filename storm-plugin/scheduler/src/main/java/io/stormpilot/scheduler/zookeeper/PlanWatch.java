@@ -33,7 +33,8 @@ import org.slf4j.LoggerFactory;
  *
  * <p>Every watch event, every reconnection (an expired session included) and, to be safe, every 30
  * s leads to one pass over the few nodes of interest; a node's data is fetched only when its last
- * change is a new one. While ZooKeeper is away the last view stays.
+ * change is a new one. After a pass the next one waits a moment ({@link PassSpacing}), but for a
+ * {@link #refresh}: events in between share one. While ZooKeeper is away the last view stays.
  *
  * <p>Anything can be in a znode. One that cannot be a message of ours, by its size or its content,
  * is a {@link Problem} of the view, what was last read of it counts, and all others are read. No
@@ -65,6 +66,7 @@ public final class PlanWatch implements AutoCloseable {
 
   // Guarded by lock.
   private boolean dirty = true;
+  private boolean urgent;
   private boolean closed;
   private long requested = 0;
   private long answered = -1;
@@ -72,6 +74,7 @@ public final class PlanWatch implements AutoCloseable {
   // Touched by the thread only.
   private final Map<String, Known<PlanEntry>> plans = new HashMap<>();
 
+  private final PassSpacing spacing = new PassSpacing();
   private final ModeReader modeReader;
   private final EpochReader epochReader;
   private Map<String, Status> statuses = Map.of();
@@ -138,7 +141,7 @@ public final class PlanWatch implements AutoCloseable {
     lock.lock();
     try {
       long mine = ++requested;
-      dirty = true;
+      urgent = true;
       changed.signalAll();
       while (answered < mine && !closed) {
         long left = deadline - System.nanoTime();
@@ -196,7 +199,9 @@ public final class PlanWatch implements AutoCloseable {
         if (request < 0) {
           return;
         }
+        long began = System.nanoTime();
         pause = pass(request) ? PASS_EVERY_MS : RETRY_MS;
+        spacing.ended(began, System.nanoTime());
       }
     } catch (InterruptedException e) {
       LOG.debug("stopped watching {}", paths.base());
@@ -205,13 +210,19 @@ public final class PlanWatch implements AutoCloseable {
 
   /** Returns the number of the newest request, or -1 when closed. */
   private long awaitWork(long pauseMs) throws InterruptedException {
+    long until = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(pauseMs);
     lock.lock();
     try {
-      long left = TimeUnit.MILLISECONDS.toNanos(pauseMs);
-      while (!dirty && !closed && left > 0) {
-        left = changed.awaitNanos(left);
+      while (!urgent && !closed) {
+        long now = System.nanoTime();
+        long left = dirty ? Math.min(until - now, spacing.leftNanos(now)) : until - now;
+        if (left <= 0) {
+          break;
+        }
+        changed.awaitNanos(left);
       }
       dirty = false;
+      urgent = false;
       return closed ? -1 : requested;
     } finally {
       lock.unlock();

@@ -19,10 +19,13 @@ import io.stormpilot.scheduler.state.View;
 import io.stormpilot.scheduler.state.View.Folder;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
+import java.util.Collections;
+import java.util.IdentityHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.Callable;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.logging.log4j.Level;
 import org.apache.logging.log4j.LogManager;
@@ -198,6 +201,24 @@ class PlanWatchTest extends WatchFixture {
     put(PATHS.epoch(), text("13"));
     sees("the next leader's", () -> watch.view().epoch() == 13);
     assertEquals(List.of(), watch.view().problems());
+  }
+
+  /** Whoever may write a znode may do so in a loop. */
+  @Test
+  void aNodeThatIsWrittenWithoutPauseIsNotReadWithoutPause() throws Exception {
+    put(PATHS.epoch(), text("0"));
+    sees("a view", () -> watch.view().loaded());
+    long began = System.nanoTime();
+    Set<View> views = Collections.newSetFromMap(new IdentityHashMap<>());
+    for (int epoch = 1; epoch <= 500; epoch++) {
+      put(PATHS.epoch(), text("" + epoch));
+      views.add(watch.view());
+    }
+    sees("the last write", () -> watch.view().epoch() == 500);
+    long tookMs = TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - began);
+
+    long most = 2 + tookMs / PassSpacing.LEAST_MS;
+    assertTrue(views.size() <= most, views.size() + " passes in " + tookMs + " ms");
   }
 
   @Test
