@@ -44,6 +44,10 @@ class MemoryZooKeeper:
         self._refuse_denied(paths)
         return [self._children(p) for p in paths]
 
+    def besides(self, *folders: str) -> dict[str, Node]:
+        """All that is there but these znodes and what is below them."""
+        return {p: n for p, n in self._nodes.items() if not p.startswith(folders)}
+
     def ensure(self, paths: Iterable[str]) -> None:
         for path in paths:
             self._ensure(path)

@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 
 from doubles import snapshots
+from doubles.looks import Looks
 from doubles.memory_zookeeper import MemoryZooKeeper
 from doubles.wanted import Slots, allowed
 from stormpilot.config import Config, parse
@@ -169,6 +170,7 @@ class World:
             max_skips=self.max_skips,
         )
         self._recorder = Recorder(self.current, "story", self.now_ms)
+        self._looks = Looks(self.cycle, self.zookeeper, self.paths)
 
     def set_clock(self, by_s: float) -> None:
         """The clock of all hosts is set."""
@@ -231,12 +233,13 @@ class World:
         said: list[str] = []
         for _ in range(int(seconds / self.tick_s)):
             self.pass_time(self.tick_s)
-            observation = self.cycle.observer.observe(self.now_ms)
+            due = self.now_ms % int(self.config.cycle.period_s * 1000) == 0
+            observation = self._looks.look(self.now_ms, anew=due)
             if self.cycle.rollout_runner.wanted(observation):
                 self.cycle.advance_rollouts(observation)
-                observation = self.cycle.observer.observe(self.now_ms)
-            changed = self.cycle.observer.newly_changed(self.now_ms)
-            if changed or self.now_ms % int(self.config.cycle.period_s * 1000) == 0:
+                observation = self._looks.look(self.now_ms, anew=True)
+            if self.cycle.observer.newly_changed(self.now_ms) or due:
+                observation = observation if due else self._looks.look(self.now_ms, anew=True)
                 report = self.cycle.run(observation)
                 self._recorder.record(
                     report, observation, self.cycle.publisher.epoch.number, {}, 0.0, self._put_controller
