@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from doubles.world import World
+from doubles.world import NEAR, SPREAD, World
 from stormpilot.messages.core import HistoryEntry, ModeSetting, decode, encode
-from unit.control.test_stories import NEAR, SPREAD
 
 
 def proposal(w: World, topology_id: str) -> HistoryEntry | None:
