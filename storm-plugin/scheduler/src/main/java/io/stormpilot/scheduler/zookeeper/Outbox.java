@@ -41,7 +41,7 @@ public final class Outbox implements AutoCloseable {
   private final ReentrantLock lock = new ReentrantLock();
   private final Condition changed = lock.newCondition();
   private final Map<String, Job> jobs = new LinkedHashMap<>();
-  private final Thread thread;
+  private final BackgroundLoop loop;
   private ZnodeStore store;
   private boolean deposed;
   private boolean dropped;
@@ -58,13 +58,12 @@ public final class Outbox implements AutoCloseable {
   public Outbox(ZnodeStore store, long leadingForMs) {
     this.store = store;
     this.leadingForNanos = TimeUnit.MILLISECONDS.toNanos(leadingForMs);
-    this.thread = new Thread(this::run, "stormpilot-outbox");
-    thread.setDaemon(true);
+    this.loop = new BackgroundLoop("stormpilot-outbox", RETRY_MS, this::writeNext);
   }
 
   /** Begin to write. */
   public void start() {
-    thread.start();
+    loop.start();
   }
 
   /**
@@ -164,25 +163,24 @@ public final class Outbox implements AutoCloseable {
     } finally {
       lock.unlock();
     }
-    thread.interrupt();
+    loop.close();
   }
 
-  private void run() {
-    try {
-      while (true) {
-        Task next = take();
-        if (next == null) {
-          return;
-        }
-        boolean done = perform(next);
-        settle(next, done);
-        if (!done) {
-          Thread.sleep(RETRY_MS);
-        }
-      }
-    } catch (InterruptedException e) {
-      LOG.debug("stopped writing");
+  private boolean writeNext() throws InterruptedException {
+    Task next = take();
+    if (next == null) {
+      return false;
     }
+    boolean done = true; // what fails in telling how it failed is not tried again
+    try {
+      done = perform(next);
+    } finally {
+      settle(next, done);
+    }
+    if (!done) {
+      Thread.sleep(RETRY_MS);
+    }
+    return true;
   }
 
   private Task take() throws InterruptedException {

@@ -61,7 +61,7 @@ public final class PlanWatch implements AutoCloseable {
   private final PlanMemory memory;
   private final ReentrantLock lock = new ReentrantLock();
   private final Condition changed = lock.newCondition();
-  private final Thread thread;
+  private final BackgroundLoop loop;
   private final ZnodeReader znodes;
 
   // Guarded by lock.
@@ -80,6 +80,7 @@ public final class PlanWatch implements AutoCloseable {
   private Map<String, Status> statuses = Map.of();
   private Map<String, Placement> placements = Map.of();
   private boolean failing;
+  private long pauseMs;
 
   private volatile View view = View.UNKNOWN;
   private volatile Leader leader = Leader.UNKNOWN;
@@ -104,8 +105,7 @@ public final class PlanWatch implements AutoCloseable {
     this.keys = keys;
     this.znodes = new ZnodeReader(zk, paths, event -> wake());
     this.memory = new PlanMemory(Runtime.getRuntime().maxMemory() / PART_OF_HEAP);
-    this.thread = new Thread(this::run, "stormpilot-view");
-    thread.setDaemon(true);
+    this.loop = new BackgroundLoop("stormpilot-view", RETRY_MS, this::readWhenNeeded);
   }
 
   /** Start watching; returns at once, whether ZooKeeper answers or not. */
@@ -117,7 +117,7 @@ public final class PlanWatch implements AutoCloseable {
                 wake();
               }
             });
-    thread.start();
+    loop.start();
   }
 
   /** The newest view; never blocks. */
@@ -178,7 +178,7 @@ public final class PlanWatch implements AutoCloseable {
     } finally {
       lock.unlock();
     }
-    thread.interrupt();
+    loop.close();
   }
 
   private void wake() {
@@ -191,26 +191,23 @@ public final class PlanWatch implements AutoCloseable {
     }
   }
 
-  private void run() {
-    try {
-      long pause = 0;
-      while (true) {
-        long request = awaitWork(pause);
-        if (request < 0) {
-          return;
-        }
-        long began = System.nanoTime();
-        pause = pass(request) ? PASS_EVERY_MS : RETRY_MS;
-        spacing.ended(began, System.nanoTime());
-      }
-    } catch (InterruptedException e) {
-      LOG.debug("stopped watching {}", paths.base());
+  private boolean readWhenNeeded() throws InterruptedException {
+    long request = awaitWork(pauseMs);
+    if (request < 0) {
+      return false;
     }
+    long began = System.nanoTime();
+    pauseMs = RETRY_MS;
+    if (pass(request)) {
+      pauseMs = PASS_EVERY_MS;
+    }
+    spacing.ended(began, System.nanoTime());
+    return true;
   }
 
   /** Returns the number of the newest request, or -1 when closed. */
-  private long awaitWork(long pauseMs) throws InterruptedException {
-    long until = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(pauseMs);
+  private long awaitWork(long atMostMs) throws InterruptedException {
+    long until = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(atMostMs);
     lock.lock();
     try {
       while (!urgent && !closed) {
