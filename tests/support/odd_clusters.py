@@ -18,6 +18,7 @@ from typing import Any
 
 import msgspec
 
+from doubles.looks import Looks
 from doubles.memory_zookeeper import MemoryZooKeeper
 from stormpilot.config import Config, parse
 from stormpilot.control.assembly import cycle_of
@@ -222,14 +223,16 @@ class OddWorld:
             clock_ms=lambda: self.now_ms,
             name="odd",
         )
+        self._looks = Looks(self.cycle, self.zookeeper, self.paths)
 
     def tell(self, seconds: float) -> None:
         """Let time pass with a cycle every period; plans are applied at once."""
         for _ in range(int(seconds / TICK_S)):
             self.now_ms += TICK_S * 1000
             self._report()
-            observation = self.cycle.observer.observe(self.now_ms)
-            if self.now_ms % int(self.config.cycle.period_s * 1000) == 0:
+            due = self.now_ms % int(self.config.cycle.period_s * 1000) == 0
+            observation = self._looks.look(self.now_ms, anew=due)
+            if due:
                 self.reports.append(self.cycle.run(observation))
                 self._apply()
 
