@@ -19,7 +19,7 @@ from rich.console import Console
 from benchmarks.accuracy import table, windows
 from benchmarks.accuracy.cases import SETS, WORKERS, Case
 from benchmarks.accuracy.constants import constants, executor_threads
-from benchmarks.accuracy.contention import Filler
+from benchmarks.accuracy.contention import Filler, Probe
 from benchmarks.accuracy.placements import ROUNDS
 from benchmarks.accuracy.processes import age_s
 from benchmarks.accuracy.windows import Measured, Windows
@@ -71,8 +71,8 @@ def main() -> int:
         file = BENCH / f"{name}.msgpack"
         measured = windows.read(file) if (arguments.report or arguments.more) and file.exists() else []
         if not arguments.report:
-            with Filler() as filler:
-                run(name, SETS[name], measured, filler, arguments)
+            with Filler(), Probe() as probe:
+                run(name, SETS[name], measured, probe, arguments)
         kept += measured
     as_counted, kept = table.summary(table.rows(kept)), windows.at_one_speed(kept)
     found = table.rows(kept)
@@ -118,7 +118,7 @@ def write(
 
 def speed_ratio(kept: list[Measured]) -> list[float]:
     """Least and most work in a second of CPU, by the median; 1 where nothing tells."""
-    speeds = [m.contention.loops_per_s for m in kept if m.contention.loops_per_s > 0]
+    speeds = [m.contention.probe_tps for m in kept if m.contention.probe_tps > 0]
     if not speeds:
         return [1.0, 1.0]
     middle = statistics.median(speeds)
@@ -202,8 +202,10 @@ def _speed(ratio: list[float], as_counted: dict[str, Any]) -> str:
     if ratio == [1.0, 1.0]:
         return ""
     return (
-        f"In a second of CPU it did {ratio[0]:.0%} to {ratio[1]:.0%} of its median; all CPU below is told at the speed "
-        "of the median, or that of the machine would be taken for a cost of placements (as it was counted, the errors "
+        "Python processes that are woken for a tuple as those of topologies are, and do nothing else, got through "
+        f"{ratio[0]:.0%} to {ratio[1]:.0%} of their median in a second of CPU; the CPU of Python processes below is "
+        "told at the speed of the median, or that of the machine would be taken for a cost of placements. JVMs are "
+        "told as they were counted: on these windows they do not follow that speed (all as it was counted, the errors "
         f"of nodes with places are {as_counted['after_node_median']:.1%} in the median and "
         f"{as_counted['after_node_p95']:.1%} at the 95th percentile). "
     )
@@ -220,8 +222,7 @@ def _children(cores: dict[str, dict[str, float]]) -> list[str]:
         return []
     return [
         "Both models take the work of Python processes for the same everywhere. Merged into one worker they took, to "
-        f"the median of their other placements, {', '.join(told)}. So what is predicted for that worker is too little, "
-        "and what is predicted from it too much.",
+        f"the median of their other placements, {', '.join(told)}.",
         "",
     ]
 
@@ -236,7 +237,7 @@ def run(
     set_name: str,
     cases: tuple[Case, ...],
     measured: list[Measured],
-    filler: Filler,
+    probe: Probe,
     arguments: argparse.Namespace,
 ) -> None:
     """Run topologies side by side on isolated nodes, through the placements; windows are kept as they are measured."""
@@ -258,7 +259,7 @@ def run(
         cluster = LocalCluster.up(spec, lambda _: None)
         say(f"{NODES} isolated nodes are up, {NODE.cores} cores and {NODE.mbit:.0f} Mbit/s each")
         ids = [case.submit(cluster, BENCH) for case in cases]
-        watch = Windows(cluster, dict(zip(ids, (c.name for c in cases), strict=True)), filler)
+        watch = Windows(cluster, dict(zip(ids, (c.name for c in cases), strict=True)), probe)
         until("topologies report", lambda: _missing(watch, ids, 10.0), PATIENCE_S)
         placer = Placer(cluster)
         done = {m.placement for m in measured}

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from benchmarks.accuracy.contention import Clocks, Contention, Filler
+from benchmarks.accuracy.contention import Clocks, Contention, Probe
 from benchmarks.accuracy.processes import WorkerCpu, used, worker_cpu
 from benchmarks.second_reader import SecondReader
 from stormpilot.config import LoadSection
@@ -47,23 +47,19 @@ class Measured(msgspec.Struct, frozen=True):
         return total
 
     def at_speed(self, factor: float) -> Measured:
-        """All CPU times `factor`."""
+        """CPU of Python processes times `factor`; that of JVMs as it is."""
 
-        def scaled(seconds: float | None) -> float | None:
-            return None if seconds is None else seconds * factor
+        def scaled(r: TaskRates) -> TaskRates:
+            children = r.child_cores
+            if not r.in_jvm:
+                return msgspec.structs.replace(r, cpu_cores=r.cpu_cores * factor)
+            if children is None:
+                return r
+            own = r.cpu_cores - children
+            return msgspec.structs.replace(r, cpu_cores=own + children * factor, child_cores=children * factor)
 
-        rates = {
-            t: msgspec.structs.replace(
-                r,
-                cpu_cores=r.cpu_cores * factor,
-                child_cores=scaled(r.child_cores),
-                shared_cores=scaled(r.shared_cores),
-                jvm_cores=scaled(r.jvm_cores),
-            )
-            for t, r in self.rates.items()
-        }
-        workers = [replace(w, jvm_s=w.jvm_s * factor, children_s=w.children_s * factor) for w in self.workers]
-        return msgspec.structs.replace(self, rates=rates, workers=workers)
+        workers = [replace(w, children_s=w.children_s * factor) for w in self.workers]
+        return msgspec.structs.replace(self, rates={t: scaled(r) for t, r in self.rates.items()}, workers=workers)
 
     def model(self, load: LoadSection | None = None, evidence: Evidence | None = None) -> Model:
         """The planning model of this window."""
@@ -74,9 +70,9 @@ class Measured(msgspec.Struct, frozen=True):
 class Windows(SecondReader):
     """Reads the reports of topologies every second, until closed."""
 
-    def __init__(self, cluster: LocalCluster, names: Mapping[str, str], filler: Filler) -> None:
+    def __init__(self, cluster: LocalCluster, names: Mapping[str, str], probe: Probe) -> None:
         """`names` by topology id."""
-        self.cluster, self.names, self._filler = cluster, dict(names), filler
+        self.cluster, self.names, self._probe = cluster, dict(names), probe
         super().__init__(cluster.zookeeper_hosts, LONGEST_S)
 
     def readiness(self, topology_id: str, window_s: float) -> Readiness:
@@ -92,11 +88,11 @@ class Windows(SecondReader):
 
     def measure(self, placement: str, window_s: float) -> list[Measured]:
         """Measure all topologies for so many seconds."""
-        clocks, from_ms = Clocks.now(self.cluster, self._filler), _now_ms()
+        clocks, from_ms = Clocks.now(self.cluster, self._probe), _now_ms()
         before = worker_cpu(self.cluster)
         time.sleep(window_s)
         to_ms, after = _now_ms(), worker_cpu(self.cluster)
-        contention = clocks.until(Clocks.now(self.cluster, self._filler))
+        contention = clocks.until(Clocks.now(self.cluster, self._probe))
         workers = used(before, after, (to_ms - from_ms) / 1000)
         found = []
         for topology_id, name in self.names.items():
@@ -138,13 +134,14 @@ def _built(
 
 
 def at_one_speed(windows: Sequence[Measured]) -> list[Measured]:
-    """The windows as they would be if a second of CPU were the same work in all: the median's.
+    """The windows as they would be if Python processes did the same work in a second of CPU in all: the median's.
 
-    What tells is the loop of the filler; a window without one stays as it is.
+    The probe tells it, of processes like them alone: JVMs, whose threads wake each other, do not follow it. A window
+    without the probe stays as it is.
     """
-    speeds = [w.contention.loops_per_s for w in windows if w.contention.loops_per_s > 0]
+    speeds = [w.contention.probe_tps for w in windows if w.contention.probe_tps > 0]
     median = statistics.median(speeds) if speeds else 0.0
-    return [w.at_speed(w.contention.loops_per_s / median) if w.contention.loops_per_s > 0 else w for w in windows]
+    return [w.at_speed(w.contention.probe_tps / median) if w.contention.probe_tps > 0 else w for w in windows]
 
 
 def children_cores(windows: Sequence[Measured]) -> dict[str, dict[str, float]]:

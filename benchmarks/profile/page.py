@@ -43,8 +43,9 @@ more than near it, for it finds both asleep:
 
 
 SPEED = """
-Speed of the machine: what a loop did in a second of CPU while the trial at the peak ran, to the median of all; `-`: not
-noted then. At one speed: steps between the peaks of those repetitions that know theirs, each divided by its speed.
+Speed of the machine: what small Python processes got through in a second of CPU while the trial at the peak ran, to the
+median of all; `-`: not noted then. At one speed: steps between the peaks of those repetitions that know theirs, each
+divided by its speed.
 """
 
 
@@ -61,7 +62,7 @@ def collect(out: Path, tasks: list[str], repetitions: int, published: Path) -> d
             lines = [json.loads(x) for x in (out / f"{task}-{n}.trials.jsonl").read_text().splitlines()[1:]]
             speeds = speed.read(out / f"{task}-{n}.speed.jsonl")
             trials = [
-                {**x["trial"], **({"loops_per_s": speeds[i]} if i in speeds else {})}
+                {**x["trial"], **({"probe_tps": speeds[i]} if i in speeds else {})}
                 for i, x in enumerate(lines, 2)
                 if "trial" in x
             ]
@@ -101,7 +102,7 @@ def apart_at_one_speed(found: dict[str, Any], task: str) -> dict[int, int]:
     """As `apart`, of rates as they would be on a machine of one speed: of those repetitions that know theirs."""
     points: dict[int, list[dict[str, Any]]] = {}
     for repetition in found["profiles"][task]:
-        for p in (p for p in repetition["points"] if "loops_per_s" in p):
+        for p in (p for p in repetition["points"] if "probe_tps" in p):
             points.setdefault(p["threads"], []).append(p)
     steps = {q: speed.steps_apart(ps) for q, ps in points.items()}
     return {q: s for q, s in steps.items() if s is not None}
@@ -115,7 +116,7 @@ def good(found: dict[str, Any]) -> bool:
 
 def _rows(found: dict[str, Any]) -> list[list[str]]:
     rows = []
-    speeds = [p["loops_per_s"] for p in _points(found) if "loops_per_s" in p]
+    speeds = [p["probe_tps"] for p in _points(found) if "probe_tps" in p]
     middle = statistics.median(speeds) if speeds else 1.0
     for task, repetitions in found["profiles"].items():
         at_one_speed = apart_at_one_speed(found, task)
@@ -129,7 +130,7 @@ def _rows(found: dict[str, Any]) -> list[list[str]]:
                     " / ".join(f"{p['cpu_share']:.0%}" for p in points),
                     " / ".join(f"{p['memory_mb']:,.0f}" for p in points),
                     " / ".join("-" if p["heap_mb"] is None else f"{p['heap_mb']:,.0f}" for p in points),
-                    " / ".join(f"{p['loops_per_s'] / middle:.0%}" if "loops_per_s" in p else "-" for p in points),
+                    " / ".join(f"{p['probe_tps'] / middle:.0%}" if "probe_tps" in p else "-" for p in points),
                     str(apart(found, task).get(q, "-")),
                     str(at_one_speed.get(q, "-")),
                 ]
@@ -239,7 +240,7 @@ def publish(found: dict[str, Any], out: Path, results: Path) -> None:
 {intro}
 
 {_markdown(HEAD, _rows(found))}
-{SPEED if any("loops_per_s" in p for p in _points(found)) else ""}
+{SPEED if any("probe_tps" in p for p in _points(found)) else ""}
 {shapes}
 
 Absolute rates are those of another language, another slot and other tasks (Python components, a part of a core): only

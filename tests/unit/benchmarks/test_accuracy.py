@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import time
+from collections import Counter
+from dataclasses import replace
 
 import msgspec
 import pytest
 
 from benchmarks.accuracy import table, windows
 from benchmarks.accuracy.constants import constants
-from benchmarks.accuracy.contention import Clocks, Contention, Filler
+from benchmarks.accuracy.contention import Clocks, Contention, Filler, Probe
 from benchmarks.accuracy.processes import WorkerCpu
 from benchmarks.accuracy.windows import Measured
 from doubles.snapshots import COMPONENT_OF, cluster, everywhere, topology
 from stormpilot.observe.series import NOTHING
 from stormpilot.observe.task_rates import TaskRates
+from support.waiting import until
 
-WORKER, EXECUTOR = 0.05, 0.03
+WORKER, EXECUTOR, CHILD = 0.05, 0.03, 0.02
 APART = {("a", 6700): (1, 2, 5, 6), ("b", 6700): (3, 4)}
 TOGETHER = {("a", 6701): (1, 2, 3, 4, 5, 6)}
 
@@ -42,6 +44,16 @@ def window(name: str, slots: dict[tuple[str, int], tuple[int, ...]]) -> Measured
     workers = [WorkerCpu(s, "t", p, 1, WORKER + EXECUTOR * len(tasks), 0.0, 0.0) for (s, p), tasks in slots.items()]
     seen = {t: rates(t, EXECUTOR, WORKER / len(tasks)) for tasks in slots.values() for t in tasks}
     return Measured("t", name, 60.0, cluster("a", "b"), topology(everywhere(slots)), seen, workers)
+
+
+def with_children(w: Measured) -> Measured:
+    """The same with a Python process for each executor."""
+    rates_ = {
+        t: msgspec.structs.replace(r, cpu_cores=r.cpu_cores + CHILD, child_cores=CHILD) for t, r in w.rates.items()
+    }
+    at = Counter((e.supervisor, e.port) for e in w.snapshot.executors)
+    workers = [replace(x, children_s=CHILD * at[x.supervisor, x.port]) for x in w.workers]
+    return msgspec.structs.replace(w, rates=rates_, workers=workers)
 
 
 def test_merged_workers_are_predicted_without_what_vanished() -> None:
@@ -90,23 +102,35 @@ def test_contention_is_told_apart_from_work_at_low_priority() -> None:
 
 
 def test_a_slower_machine_is_no_cost_of_a_placement() -> None:
-    """In the second window every second of CPU is half the work, by the loops beside it."""
-    apart, together = window("apart", APART), window("together", TOGETHER)
+    """In the second window every second of CPU is half the work of Python processes, by the probe beside it."""
+    apart, together = (with_children(window(*w)) for w in (("apart", APART), ("together", TOGETHER)))
     apart, slow = (
-        msgspec.structs.replace(w, contention=Contention(loops_per_s=loops))
-        for w, loops in ((apart, 1000.0), (together.at_speed(2.0), 500.0))
+        msgspec.structs.replace(w, contention=Contention(probe_tps=tps))
+        for w, tps in ((apart, 1000.0), (together.at_speed(2.0), 500.0))
     )
+    assert slow.node_cores() == {"a": pytest.approx(0.23 + 6 * CHILD * 2)}
     rows = table.rows(windows.at_one_speed([apart, slow, apart]))
-    assert rows[0].measured == pytest.approx(0.23)
+    assert rows[0].measured == pytest.approx(0.23 + 6 * CHILD)
     assert windows.at_one_speed([together]) == [together]
 
 
-def test_the_filler_counts_while_it_runs_and_ends() -> None:
-    with Filler() as filler:
-        deadline = time.monotonic() + 60
-        while filler.done()[0] < 2 and time.monotonic() < deadline:
-            time.sleep(0.05)
-        loops, seconds = filler.done()
-    assert loops >= 2
+def test_speed_changes_what_tasks_report_of_python_processes_alone() -> None:
+    by_jvm = rates(2, EXECUTOR, 0.01)
+    seen = {
+        2: by_jvm,
+        3: msgspec.structs.replace(by_jvm, child_cores=0.02),
+        4: msgspec.structs.replace(by_jvm, in_jvm=False),
+    }
+    found = msgspec.structs.replace(window("apart", APART), rates=seen).at_speed(2.0).rates
+    assert found[2] == by_jvm
+    assert (found[3].cpu_cores, found[3].child_cores) == pytest.approx((EXECUTOR + 0.02, 0.04))
+    assert found[4].cpu_cores == pytest.approx(2 * EXECUTOR)
+
+
+def test_the_probe_counts_while_it_runs_and_ends() -> None:
+    with Filler() as filler, Probe() as probe:
+        until(lambda: probe.done()[0] >= 2, "two tuples are through")
+        tuples, seconds = probe.done()
+    assert tuples >= 2
     assert seconds > 0
-    assert all(p.poll() is not None for p in filler._processes)
+    assert all(p.poll() is not None for p in [*filler._processes, *probe._children])

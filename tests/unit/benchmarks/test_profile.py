@@ -21,9 +21,9 @@ def repetition(*peaks: tuple[int, float, float | None]) -> dict[str, Any]:
             "cpu_share": 0.95,
             "memory_mb": 200.0,
             "heap_mb": None,
-            **({} if loops_per_s is None else {"loops_per_s": loops_per_s}),
+            **({} if probe_tps is None else {"probe_tps": probe_tps}),
         }
-        for threads, (step, rate_tps, loops_per_s) in enumerate(peaks, 1)
+        for threads, (step, rate_tps, probe_tps) in enumerate(peaks, 1)
     ]
     return {"points": points}
 
@@ -50,17 +50,17 @@ def test_each_line_of_the_trials_has_a_speed(tmp_path: Path) -> None:
         with trials.open("a") as file:
             file.write('{"trial": 2}\n')
         until(out.exists, "the new line has a speed")
-    (line, loops_per_s), *others = speed.read(out).items()
+    (line, probe_tps), *others = speed.read(out).items()
     assert line == 3
-    assert loops_per_s > 0
+    assert probe_tps > 0
     assert not others
 
 
 def test_without_notes_no_speed_is_known(tmp_path: Path) -> None:
     assert speed.read(tmp_path / "none.jsonl") == {}
-    assert speed.steps_apart([{"rate_tps": 1.0, "loops_per_s": 1.0}]) is None
+    assert speed.steps_apart([{"rate_tps": 1.0, "probe_tps": 1.0}]) is None
 
 
 @pytest.mark.parametrize(("rates", "steps"), [((100.0, 100.0), 0), ((100.0, 110.0), 1), ((121.0, 100.0), 2)])
 def test_steps_are_of_ten_percent(rates: tuple[float, float], steps: int) -> None:
-    assert speed.steps_apart([{"rate_tps": r, "loops_per_s": 700.0} for r in rates]) == steps
+    assert speed.steps_apart([{"rate_tps": r, "probe_tps": 700.0} for r in rates]) == steps
