@@ -11,6 +11,7 @@ import java.util.stream.Collectors;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
+/** Clusters of Storm's own performance test, exported as models. */
 class ProductionClusterTest {
 
   @TempDir Path folder;

@@ -19,6 +19,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 
+/** Storm's own schedulers on the clusters of models. */
 class SchedulerRunTest {
 
   private static final String TOPOLOGY = "words-1-0";

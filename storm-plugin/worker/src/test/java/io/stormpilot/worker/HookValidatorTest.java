@@ -19,6 +19,7 @@ import org.apache.storm.generated.StormTopology;
 import org.apache.storm.nimbus.ITopologyValidator;
 import org.junit.jupiter.api.Test;
 
+/** How Nimbus gives the hook to topologies, and which it leaves alone. */
 class HookValidatorTest {
 
   private static final String HOOKS = "topology.auto.task.hooks";

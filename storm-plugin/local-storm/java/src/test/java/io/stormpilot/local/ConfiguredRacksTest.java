@@ -8,6 +8,7 @@ import java.util.List;
 import java.util.Map;
 import org.junit.jupiter.api.Test;
 
+/** Racks of hosts out of the configuration of a local cluster. */
 class ConfiguredRacksTest {
   private static final Map<String, Object> CONF =
       Map.of(ConfiguredRacks.RACKS, Map.of("127.0.0.11", "/rack-0", "127.0.0.12", "/rack-1"));

@@ -8,6 +8,7 @@ import java.util.Map;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
+/** A supervisor of a local cluster keeps the id that its configuration names. */
 class NamedSupervisorTest {
   @Test
   void idComesFromTheConfigurationAndOutlivesARestart(@TempDir Path folder) {

@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import java.util.EnumSet;
 import org.junit.jupiter.api.Test;
 
+/** Codes of a plan's status. */
 class ReasonTest {
 
   @Test

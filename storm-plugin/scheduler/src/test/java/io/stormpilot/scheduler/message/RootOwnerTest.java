@@ -9,6 +9,7 @@ import io.stormpilot.scheduler.message.Payload.MessageException;
 import java.nio.charset.StandardCharsets;
 import org.junit.jupiter.api.Test;
 
+/** The message that says which Storm cluster a root belongs to. */
 class RootOwnerTest {
 
   private static RootOwner read(String text) throws MessageException {

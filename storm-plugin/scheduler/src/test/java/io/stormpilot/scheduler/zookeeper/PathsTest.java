@@ -8,6 +8,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
+/** The root of znodes out of the configuration. */
 class PathsTest {
 
   /** As kazoo reads it: Python components of the same storm.yaml write there. */

@@ -6,6 +6,7 @@ import java.util.ArrayList;
 import java.util.List;
 import org.junit.jupiter.api.Test;
 
+/** Histograms of complete latency, whose bounds are those of the Python side. */
 class LatencyBucketsTest {
 
   private static List<String> read(LatencyBuckets buckets) {

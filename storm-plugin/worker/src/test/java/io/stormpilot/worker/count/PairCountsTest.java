@@ -8,6 +8,7 @@ import java.util.TreeMap;
 import java.util.concurrent.atomic.AtomicBoolean;
 import org.junit.jupiter.api.Test;
 
+/** Counts of tuples by the task and the stream that they come from. */
 class PairCountsTest {
 
   private static Map<String, Long> read(PairCounts counts) {

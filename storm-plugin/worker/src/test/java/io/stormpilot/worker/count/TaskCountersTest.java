@@ -13,6 +13,7 @@ import org.apache.storm.daemon.Acker;
 import org.apache.storm.tuple.Tuple;
 import org.junit.jupiter.api.Test;
 
+/** What is counted of a task while Storm executes, emits and acks. */
 class TaskCountersTest {
 
   private final Threads threads = new Threads();

@@ -17,6 +17,7 @@ import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
+/** Threads and processes as {@code /proc} tells them. */
 class ProcTest {
 
   private static final Duration SOON = Duration.ofSeconds(300);

@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import java.util.Map;
 import org.junit.jupiter.api.Test;
 
+/** CPU of a worker's JVM that belongs to no executor, shared out over its tasks. */
 class SharedCpuTest {
 
   private final SharedCpu shared = new SharedCpu();

@@ -23,6 +23,7 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import sun.reflect.ReflectionFactory;
 
+/** What is read of a worker: CPU of its threads and children, queues, memory. */
 class WorkerReadingsTest {
 
   private final WorkerReadings readings = new WorkerReadings(6700);

@@ -10,6 +10,7 @@ import java.nio.file.Path;
 import java.util.Map;
 import org.junit.jupiter.api.Test;
 
+/** The hook's settings of a topology, and what replaces those that cannot be used. */
 class HookConfigTest {
 
   @Test

@@ -26,6 +26,7 @@ import java.util.zip.GZIPInputStream;
 import org.apache.storm.tuple.Tuple;
 import org.junit.jupiter.api.Test;
 
+/** Load reports as messages: their form, their size, how they are split. */
 class ReportEncoderTest {
 
   private static final Path CONTRACT = Path.of("..", "..", "tests", "contract", "load.json");

@@ -29,6 +29,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
+/** The reports of a worker: when they are written, and what no failure of the store may hold up. */
 class WorkerReporterTest {
 
   private static final Duration SOON = Duration.ofSeconds(300);

@@ -23,6 +23,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
+/** Reports written to a real ZooKeeper: whose root it is, who may change them, outages. */
 class ZooKeeperReportsTest {
 
   private static final Duration SOON = Duration.ofSeconds(300);

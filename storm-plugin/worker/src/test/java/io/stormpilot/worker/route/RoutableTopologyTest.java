@@ -27,6 +27,10 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
+/**
+ * What a topology that asks for routes is changed to before it is submitted, and what stays as it
+ * was.
+ */
 class RoutableTopologyTest {
 
   private static final GlobalStreamId WORDS = new GlobalStreamId("words", "default");
