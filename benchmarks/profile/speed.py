@@ -1,4 +1,4 @@
-"""How much work a second of the machine's CPU was while each trial ran: a virtual machine has neighbours.
+"""Speed of the machine while each trial ran: what a second of its CPU did, which neighbours of a virtual one change.
 
 A peak rate is CPU that is used up, so it follows that speed; repetitions can be compared at one.
 """

@@ -18,7 +18,7 @@ WRONG = {"PLANNER_FAILED", "CONSTRAINT_BROKEN"}
 @pytest.mark.parametrize("name", [n for n in PLANNERS if n != "exact"])
 def test_odd_clusters_are_planned_or_left_as_they_are(name: str, flow: bool) -> None:
     plans = 0
-    for seed in range(4):
+    for seed in range(8):
         world = OddWorld(random.Random(f"{name} {seed}"), name, most_executors=40, flow=flow)
         world.tell(60)
         known = world.observation().belief
