@@ -43,9 +43,9 @@ more than near it, for it finds both asleep:
 
 
 SPEED = """
-Speed of the machine: what small Python processes got through in a second of CPU while the trial at the peak ran, to the
-median of all; `-`: not noted then. At one speed: steps between the peaks of those repetitions that know theirs, each
-divided by its speed.
+Speed of the machine: what small Python processes got through in a second of CPU during the trials with so many threads,
+to the median of all; `-`: not noted then. At one speed: steps between the peaks of those repetitions that know theirs,
+each divided by its speed.
 """
 
 
@@ -61,11 +61,11 @@ def collect(out: Path, tasks: list[str], repetitions: int, published: Path) -> d
             model = json.loads((out / f"{task}-{n}.json").read_text())["models"][0]
             lines = [json.loads(x) for x in (out / f"{task}-{n}.trials.jsonl").read_text().splitlines()[1:]]
             speeds = speed.read(out / f"{task}-{n}.speed.jsonl")
-            trials = [
-                {**x["trial"], **({"probe_tps": speeds[i]} if i in speeds else {})}
-                for i, x in enumerate(lines, 2)
-                if "trial" in x
-            ]
+            trials = [x["trial"] for x in lines if "trial" in x]
+            at_speeds: dict[int, list[float]] = {}
+            for i, x in enumerate(lines, 2):
+                if "trial" in x and i in speeds:
+                    at_speeds.setdefault(x["trial"]["threads"], []).append(speeds[i])
             best = {
                 p["threads"]: max((t for t in trials if t["threads"] == p["threads"] and t["stable"]), key=_rate)
                 for p in model["points"]
@@ -73,7 +73,10 @@ def collect(out: Path, tasks: list[str], repetitions: int, published: Path) -> d
             load = out / f"{task}-{n}.load.json"
             profiles[task].append(
                 {
-                    "points": list(best.values()),
+                    "points": [
+                        {**p, **({"probe_tps": round(statistics.fmean(at_speeds[q]), 1)} if q in at_speeds else {})}
+                        for q, p in best.items()
+                    ],
                     "base": model.get("base"),
                     "light": model.get("light", []),
                     "trials": len(trials),

@@ -26,7 +26,7 @@ def with_room_for_two(model: Model) -> Model:
 
 
 @given(model=ruled_models(), planner=st.sampled_from(["online", "best"]), data=st.data())
-@settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.filter_too_much])
+@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.filter_too_much])
 def test_plan_of_one_topology_beside_the_others_breaks_no_rule_of_the_whole(
     model: Model, planner: str, data: st.DataObject
 ) -> None:

@@ -52,7 +52,7 @@ def test_a_site_keeps_a_topology_off_the_large_node():
     assert grouped_bound(c) == pytest.approx(40.0, rel=2e-3)
 
 
-@settings(max_examples=12, deadline=None)  # as in test_exact.py: each is a proof
+@settings(max_examples=25, deadline=None)  # as in test_exact.py: each is a proof
 @given(models())
 def test_is_never_above_a_plan_of_any_model(model):
     """With sites, memory, pins, exclusions, fixed workers and nodes on one host."""

@@ -239,7 +239,7 @@ def test_what_moves_change_adds_up_to_what_the_flow_model_says_of_the_result(
             assert getattr(state, name) == pytest.approx(getattr(fresh, name), rel=1e-6, abs=1e-6), name
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(shuffled_models(), st.sampled_from(["best", "partition"]), st.integers(0, 1000))
 def test_never_worse_than_planning_on_pairs_and_within_every_limit(model: Model, planner: str, seed: int) -> None:
     quick = {"iterations": 10_000}

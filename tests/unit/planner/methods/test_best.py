@@ -34,7 +34,7 @@ def test_equals_the_proved_optimum_on_small_clusters(seed):
     assert found.metrics["inter_node_tps"] == pytest.approx(least_tps, rel=1e-6)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(models())
 def test_is_never_worse_than_a_present_placement_that_is_sound(model):
     for planner in ("default", "online"):

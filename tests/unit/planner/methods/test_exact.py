@@ -98,7 +98,7 @@ def test_relaxation_is_never_above_the_optimum(model):
 def test_the_other_objectives_are_proved_over_racks_and_workers(objective, metric):
     """One worker per topology and node is best for both, so that all placements on nodes are all there are."""
 
-    @settings(max_examples=12, deadline=None)
+    @settings(max_examples=25, deadline=None)
     @given(models(constrained=False, most_executors=6).filter(lambda m: small(m, 130)))
     def check(model):
         least = least_metric(model, metric)
@@ -114,7 +114,7 @@ def test_the_other_objectives_are_proved_over_racks_and_workers(objective, metri
     check()
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(models(most_executors=8))
 def test_a_proved_optimum_of_the_ras_metric_is_never_undercut(model):
     """With fixed workers, shared hosts and every other constraint."""
