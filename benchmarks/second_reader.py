@@ -48,7 +48,7 @@ class SecondReader:
 
     def read(self) -> None:
         """Read once; after an `UnreachableError` the next reading counts what was missed."""
-        raise NotImplementedError
+        raise NotImplementedError("a subclass says what it reads")
 
     def _run(self) -> None:
         due = time.monotonic()

@@ -31,8 +31,9 @@ from stormpilot.decide.reasons import reasons_table
 from stormpilot.decide.report import CycleReport
 from stormpilot.decide.status_changes import ANSWERS
 from stormpilot.messages.controller_state import TopologyView
-from stormpilot.messages.core import MODES, TopologySnapshot
+from stormpilot.messages.core import TopologySnapshot
 from stormpilot.messages.rollouts import Outcome
+from stormpilot.messages.settings import MODES
 
 BUCKETS_S = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 40.0, 80.0)
 CONTENT_TYPE = "text/plain; version=0.0.4"

@@ -9,7 +9,7 @@ from msgspec import Meta, field
 
 from stormpilot.config.rollout import MoveStrategyName
 from stormpilot.config.section import ADVANCED, TIME_OF_DAY, Ratio, Seconds, SecondsOrZero, Section
-from stormpilot.messages.core import Mode
+from stormpilot.messages.settings import Mode
 
 
 class BlackoutWindow(Section, frozen=True, kw_only=True, rename={"from_": "from"}):

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from stormpilot.config import DecideSection
 from stormpilot.decide.effect import backing_off
 from stormpilot.decide.reasons import Decision, Reason, skip
-from stormpilot.messages.core import Mode, PlanMessage, StatusMessage
+from stormpilot.messages.core import PlanMessage, StatusMessage
 from stormpilot.messages.moves import MoveState
-from stormpilot.messages.settings import Hold
+from stormpilot.messages.settings import Hold, Mode
 from stormpilot.model.closed_loop import Sources
 from stormpilot.model.values import Topology
 

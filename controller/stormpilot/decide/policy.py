@@ -16,7 +16,7 @@ from typing import Any
 
 from stormpilot.config import DecideSection
 from stormpilot.messages.controller_state import ConfiguredModes
-from stormpilot.messages.core import MODES, Mode
+from stormpilot.messages.settings import MODES, Mode
 
 MODE_KEY = "stormpilot.mode"
 APPROVAL_KEY = "stormpilot.approval"

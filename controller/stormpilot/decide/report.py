@@ -12,8 +12,9 @@ from stormpilot.decide.reasons import Decision, Reason
 from stormpilot.decide.restarts import RestartTime
 from stormpilot.decide.status_changes import StatusChange
 from stormpilot.messages.controller_state import ChosenThreshold, Restart, TopologyView
-from stormpilot.messages.core import HistoryEntry, Mode
+from stormpilot.messages.core import HistoryEntry
 from stormpilot.messages.moves import MoveState
+from stormpilot.messages.settings import Mode
 from stormpilot.model.readiness import Readiness
 from stormpilot.model.values import Edge, Model, Supervisor, Topology, TopologyPlan
 

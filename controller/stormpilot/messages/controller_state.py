@@ -6,7 +6,8 @@ from typing import Literal
 
 import msgspec
 
-from stormpilot.messages.core import Message, Mode, Part
+from stormpilot.messages.core import Message, Part
+from stormpilot.messages.settings import Mode
 
 
 class Restart(Part, frozen=True, kw_only=True):

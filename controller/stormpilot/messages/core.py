@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-from typing import Any, ClassVar, Literal, TypeVar, get_args
+from typing import Any, ClassVar, Literal, TypeVar
 
 import msgspec
 
@@ -20,9 +20,6 @@ from stormpilot.messages.limits import limits_of, text_within
 SCHEMA = 1
 SCHEMA_FIRST = b'{"schema":'  # how messages of honest writers begin
 MAX_BYTES = 900 * 1024
-Mode = Literal["off", "advise", "act"]
-"""Work of the controller on a topology: none, proposals, plans that it publishes."""
-MODES: tuple[Mode, ...] = get_args(Mode)
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -283,26 +280,6 @@ class StatusMessage(Message, frozen=True, kw_only=True):
     written_at_ms: int
     moved_workers: int = 0
     pending_workers: int = 0
-
-
-# --- settings/... (operator) ---------------------------------------------------------------------------------------
-
-
-class PauseSetting(Message, frozen=True, kw_only=True):
-    """`settings/pause/_all` or `settings/pause/<setting_key>`: exists = paused (nothing new is applied)."""
-
-    since_ms: int = 0
-    by: str = ""
-    why: str = ""
-
-
-class ModeSetting(Message, frozen=True, kw_only=True):
-    """`settings/mode/_all` or `settings/mode/<setting_key>`: overrides the mode of `controller.yaml`."""
-
-    mode: Mode
-    since_ms: int = 0
-    by: str = ""
-    why: str = ""
 
 
 # --- plan-history/<topology-id>/<n> (controller) --------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Messages of operators, beside pause and mode: settings, requests, and the audit of what was done.
+"""Messages of operators: settings, requests, and the audit of what was done.
 
 Settings outlive every process. A request is acted upon once, by the leading controller, which removes it in the
 transaction in which it does what was asked. The rules of `core.py` hold for these messages too.
@@ -6,7 +6,7 @@ transaction in which it does what was asked. The rules of `core.py` hold for the
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 from urllib.parse import quote, unquote
 
 import msgspec
@@ -14,6 +14,9 @@ import msgspec
 from stormpilot.errors import UsageError
 from stormpilot.messages.core import HistoryEntry, Message
 
+Mode = Literal["off", "advise", "act"]
+"""Work of the controller on a topology: none, proposals, plans that it publishes."""
+MODES: tuple[Mode, ...] = get_args(Mode)
 NO_END_MS = 2**53
 """The end of a hold that cannot be read, which holds on."""
 ALL = "_all"
@@ -35,6 +38,23 @@ def setting_key(topology: str | None) -> str:
 def name_of_setting_key(key: str) -> str:
     """The topology name of a key other than `ALL`."""
     return unquote(key[:3]) + key[3:] if key.startswith("%") else key
+
+
+class PauseSetting(Message, frozen=True, kw_only=True):
+    """`settings/pause/_all` or `settings/pause/<setting_key>`: exists = paused (nothing new is applied)."""
+
+    since_ms: int = 0
+    by: str = ""
+    why: str = ""
+
+
+class ModeSetting(Message, frozen=True, kw_only=True):
+    """`settings/mode/_all` or `settings/mode/<setting_key>`: overrides the mode of `controller.yaml`."""
+
+    mode: Mode
+    since_ms: int = 0
+    by: str = ""
+    why: str = ""
 
 
 class DrainSetting(Message, frozen=True, kw_only=True):

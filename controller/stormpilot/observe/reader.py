@@ -12,7 +12,6 @@ from stormpilot.messages.controller_state import ControllerState
 from stormpilot.messages.core import (
     ClusterSnapshot,
     Message,
-    ModeSetting,
     PlanMessage,
     StatusMessage,
     TopologySnapshot,
@@ -23,7 +22,7 @@ from stormpilot.messages.load import LoadReport
 from stormpilot.messages.moves import MoveState
 from stormpilot.messages.rollouts import Rollout
 from stormpilot.messages.routes import Routes
-from stormpilot.messages.settings import ALL, setting_key
+from stormpilot.messages.settings import ALL, ModeSetting, setting_key
 from stormpilot.messages.thresholds import Profile, Thresholds
 from stormpilot.observe.last_good import LastGood
 from stormpilot.observe.listing import Listing

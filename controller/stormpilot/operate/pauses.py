@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from stormpilot.errors import RefusedError, UsageError
 from stormpilot.messages.controller_state import ControllerState
-from stormpilot.messages.core import MODES, HistoryEntry, ModeSetting, PauseSetting
-from stormpilot.messages.settings import ALL, setting_key
+from stormpilot.messages.core import HistoryEntry
+from stormpilot.messages.settings import ALL, MODES, ModeSetting, PauseSetting, setting_key
 from stormpilot.operate.change import Change
 from stormpilot.operate.operator import Operator
 from stormpilot.operate.parameters import AnyTopology, ModeWord

@@ -13,8 +13,8 @@ from stormpilot.decide.reasons import row_of
 from stormpilot.decide.requests import refusal, unfit
 from stormpilot.errors import RefusedError
 from stormpilot.messages.controller_state import TopologyView
-from stormpilot.messages.core import HistoryEntry, Mode, TopologySnapshot
-from stormpilot.messages.settings import ALL, Verb, setting_key
+from stormpilot.messages.core import HistoryEntry, TopologySnapshot
+from stormpilot.messages.settings import ALL, Mode, Verb, setting_key
 from stormpilot.model.subset import subset
 from stormpilot.model.values import Model
 from stormpilot.model.violations import Violation

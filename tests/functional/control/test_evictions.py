@@ -10,8 +10,8 @@ import pytest
 from doubles import snapshots
 from doubles.wanted import Slots, plan_in
 from doubles.world import World
-from stormpilot.messages.core import HistoryEntry, ModeSetting, decode, encode
-from stormpilot.messages.settings import AuditRecord, Request
+from stormpilot.messages.core import HistoryEntry, decode, encode
+from stormpilot.messages.settings import AuditRecord, ModeSetting, Request
 from stormpilot.model.values import Infeasible, Model, Plan
 from unit.control.test_ranks import DEFAULT, RAS
 

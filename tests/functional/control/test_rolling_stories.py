@@ -12,8 +12,9 @@ from stormpilot import operate
 from stormpilot.config.rollout import MoveStrategyName
 from stormpilot.decide.events import EventKind
 from stormpilot.errors import RefusedError
-from stormpilot.messages.core import PauseSetting, encode
+from stormpilot.messages.core import encode
 from stormpilot.messages.moves import MoveState, Spent
+from stormpilot.messages.settings import PauseSetting
 from stormpilot.model.values import Model, Plan
 
 

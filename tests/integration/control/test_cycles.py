@@ -16,7 +16,8 @@ from stormpilot.cli.live import Place, connected
 from stormpilot.config import CycleSection
 from stormpilot.local.zookeeper import LocalZooKeeper
 from stormpilot.messages.controller_state import ControllerState
-from stormpilot.messages.core import HistoryEntry, ModeSetting, PauseSetting, PlanMessage, encode
+from stormpilot.messages.core import HistoryEntry, PlanMessage, encode
+from stormpilot.messages.settings import ModeSetting, PauseSetting
 from stormpilot.observe import observer
 from stormpilot.observe.build import build
 from stormpilot.operate.plans import moved, published_plan

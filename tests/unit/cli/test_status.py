@@ -13,9 +13,9 @@ from doubles.snapshots import T0_MS, cluster, everywhere, report, supervisor, to
 from stormpilot.cli import output
 from stormpilot.cli import status as command
 from stormpilot.messages.controller_state import ControllerState, TopologyView
-from stormpilot.messages.core import ModeSetting, StatusMessage
+from stormpilot.messages.core import StatusMessage
 from stormpilot.messages.load import LoadReport
-from stormpilot.messages.settings import ALL, NO_END_MS, DrainSetting, ExcludeSetting, Hold, PinSetting
+from stormpilot.messages.settings import ALL, NO_END_MS, DrainSetting, ExcludeSetting, Hold, ModeSetting, PinSetting
 from stormpilot.observe.reader import PublishedPlan, StoreSnapshot
 from stormpilot.observe.settings import Pending, Settings
 from stormpilot.operate.status import gather, settings_lines

@@ -15,7 +15,8 @@ from stormpilot.control.situation import Situation
 from stormpilot.decide.judge import Verdict
 from stormpilot.decide.reasons import Decision, Reason, skip
 from stormpilot.decide.report import Outcome
-from stormpilot.messages.core import PauseSetting, encode
+from stormpilot.messages.core import encode
+from stormpilot.messages.settings import PauseSetting
 from stormpilot.model.values import Model, Plan
 from stormpilot.operate import Operator
 

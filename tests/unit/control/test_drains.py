@@ -13,7 +13,8 @@ from stormpilot import operate
 from stormpilot.control.drains import DrainProposer
 from stormpilot.control.situation import Situation
 from stormpilot.decide.reasons import Reason
-from stormpilot.messages.core import HistoryEntry, ModeSetting, decode, encode
+from stormpilot.messages.core import HistoryEntry, decode, encode
+from stormpilot.messages.settings import ModeSetting
 from stormpilot.model.values import Infeasible, Model, Plan, Topology
 from stormpilot.operate import Operator
 

@@ -16,7 +16,8 @@ from doubles.world import SPREAD, World
 from stormpilot import operate
 from stormpilot.control import otd_loop
 from stormpilot.decide.events import EventKind
-from stormpilot.messages.core import HistoryEntry, ModeSetting, decode, encode
+from stormpilot.messages.core import HistoryEntry, decode, encode
+from stormpilot.messages.settings import ModeSetting
 from stormpilot.model.compiled import NOWHERE, Compiled
 from stormpilot.model.values import Model
 

@@ -8,7 +8,8 @@ import pytest
 from doubles.wanted import Slots, plan_in
 from doubles.world import HALF, NEAR, SPREAD, World
 from stormpilot import operate
-from stormpilot.messages.core import HistoryEntry, ModeSetting, decode, encode
+from stormpilot.messages.core import HistoryEntry, decode, encode
+from stormpilot.messages.settings import ModeSetting
 from stormpilot.model.values import Model, Plan
 from stormpilot.operate import Operator
 

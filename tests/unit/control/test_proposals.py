@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from doubles.world import NEAR, SPREAD, World
-from stormpilot.messages.core import HistoryEntry, ModeSetting, decode, encode
+from stormpilot.messages.core import HistoryEntry, decode, encode
+from stormpilot.messages.settings import ModeSetting
 
 
 def proposal(w: World, topology_id: str) -> HistoryEntry | None:

@@ -14,7 +14,8 @@ from stormpilot.control.situation import approved
 from stormpilot.decide.events import EventKind
 from stormpilot.decide.judge import Verdict
 from stormpilot.decide.reasons import Decision, Reason
-from stormpilot.messages.core import HistoryEntry, ModeSetting, decode, encode
+from stormpilot.messages.core import HistoryEntry, decode, encode
+from stormpilot.messages.settings import ModeSetting
 from stormpilot.operate import Operator
 
 HERE: Slots = {("a", 6700): (1, 4, 6), ("b", 6700): (2, 3, 5)}

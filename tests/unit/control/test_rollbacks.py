@@ -12,8 +12,9 @@ from stormpilot.control.rollbacks import RollbackProposer
 from stormpilot.control.situation import Situation
 from stormpilot.decide.events import EventKind
 from stormpilot.decide.reasons import Reason
-from stormpilot.messages.core import PauseSetting, encode
+from stormpilot.messages.core import encode
 from stormpilot.messages.rollouts import Rollout
+from stormpilot.messages.settings import PauseSetting
 
 SPREAD: Slots = {("a", 6700): (1, 4, 6), ("b", 6700): (2, 3, 5)}
 NEAR: Slots = {("a", 6700): (1, 2, 4), ("b", 6700): (3, 5, 6)}

@@ -13,8 +13,9 @@ from stormpilot import operate
 from stormpilot.control.rollout_gates import resting, waiting_for_rollouts
 from stormpilot.control.situation import Situation
 from stormpilot.decide.reasons import Decision, Reason
-from stormpilot.messages.core import ModeSetting, decode, encode
+from stormpilot.messages.core import decode, encode
 from stormpilot.messages.rollouts import Rollout
+from stormpilot.messages.settings import ModeSetting
 from stormpilot.operate import Operator
 from stormpilot.zookeeper.client import ConflictError, Put
 

@@ -6,7 +6,8 @@ import msgspec
 import pytest
 
 from doubles.world import NEAR, SPREAD, Slots, World
-from stormpilot.messages.core import ModeSetting, PauseSetting, PlanMessage, encode
+from stormpilot.messages.core import PlanMessage, encode
+from stormpilot.messages.settings import ModeSetting, PauseSetting
 
 BESIDE: Slots = {("a", 6701): (1, 4, 6), ("b", 6701): (2, 3, 5)}
 

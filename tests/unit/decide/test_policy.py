@@ -8,7 +8,7 @@ import pytest
 
 from stormpilot.config import DecideSection
 from stormpilot.decide.policy import policy
-from stormpilot.messages.core import Mode
+from stormpilot.messages.settings import Mode
 from stormpilot.observe.build import owner_priority
 
 CONFIG = DecideSection(mode="advise", modes={"named": "act"}, owner_modes=("off", "advise"), approve=["pay*"])

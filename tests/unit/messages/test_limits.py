@@ -18,9 +18,16 @@ from hypothesis import strategies as st
 
 from stormpilot import messages
 from stormpilot.errors import UsageError
-from stormpilot.messages.core import Message, ModeSetting, PlanMessage, TopologySnapshot, decode, encode
+from stormpilot.messages.core import (
+    Message,
+    PlanMessage,
+    TopologySnapshot,
+    decode,
+    encode,
+)
 from stormpilot.messages.limits import LIMITS, SETTING, LimitError, Limits, check_shape, text_within
 from stormpilot.messages.load import LoadReport
+from stormpilot.messages.settings import ModeSetting
 
 ROOMY = Limits(10**6, 10**6, 32, 10**6)
 BROKEN = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03" + bytes(range(40, 80))

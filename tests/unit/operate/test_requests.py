@@ -15,8 +15,6 @@ from stormpilot.messages.controller_state import ControllerState, TopologyView
 from stormpilot.messages.core import (
     HistoryEntry,
     Message,
-    ModeSetting,
-    PauseSetting,
     Worker,
     decode,
     encode,
@@ -24,7 +22,7 @@ from stormpilot.messages.core import (
 )
 from stormpilot.messages.moves import MoveState
 from stormpilot.messages.rollouts import Phase, Rollout, RolloutStepPart
-from stormpilot.messages.settings import DrainSetting, Request
+from stormpilot.messages.settings import DrainSetting, ModeSetting, PauseSetting, Request
 from stormpilot.operate import Operator
 from stormpilot.zookeeper.paths import Paths
 

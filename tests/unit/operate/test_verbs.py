@@ -10,8 +10,8 @@ import pytest
 from doubles.memory_zookeeper import MemoryZooKeeper
 from doubles.snapshots import T0_MS, cluster, everywhere, topology
 from stormpilot.messages.controller_state import ControllerState, TopologyView
-from stormpilot.messages.core import ModeSetting, encode
-from stormpilot.messages.settings import ALL
+from stormpilot.messages.core import encode
+from stormpilot.messages.settings import ALL, ModeSetting
 from stormpilot.operate import Operator, drain, draining, mode
 from stormpilot.zookeeper.paths import Paths
 

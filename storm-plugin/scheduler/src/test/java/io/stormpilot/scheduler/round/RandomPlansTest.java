@@ -10,11 +10,6 @@ import java.util.Set;
 import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 import org.apache.storm.DaemonConfig;
-import org.apache.storm.scheduler.DefaultScheduler;
-import org.apache.storm.scheduler.IScheduler;
-import org.apache.storm.scheduler.IsolationScheduler;
-import org.apache.storm.scheduler.multitenant.MultitenantScheduler;
-import org.apache.storm.scheduler.resource.ResourceAwareScheduler;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 
@@ -29,26 +24,9 @@ class RandomPlansTest {
   private static final int WORKERS = 2;
   private static final List<String> TOPOLOGIES = List.of("a", "b", "c");
 
-  /** Storm's schedulers. */
-  enum Storms {
-    DEFAULT,
-    RESOURCE_AWARE,
-    ISOLATION,
-    MULTITENANT;
-
-    private IScheduler scheduler() {
-      return switch (this) {
-        case DEFAULT -> new DefaultScheduler();
-        case RESOURCE_AWARE -> new ResourceAwareScheduler();
-        case ISOLATION -> new IsolationScheduler();
-        case MULTITENANT -> new MultitenantScheduler();
-      };
-    }
-  }
-
   @ParameterizedTest
-  @EnumSource(Storms.class)
-  void noPlanLosesOrDoublesAnExecutor(Storms storms) {
+  @EnumSource(StormsOwn.class)
+  void noPlanLosesOrDoublesAnExecutor(StormsOwn storms) {
     for (int seed = 0; seed < SEEDS; seed++) {
       Random random = new Random(seed);
       List<Integer> ports = unlikePorts(random);
@@ -81,7 +59,7 @@ class RandomPlansTest {
     return ports;
   }
 
-  private static Story story(Storms storms, Random random, List<Integer> ports) {
+  private static Story story(StormsOwn storms, Random random, List<Integer> ports) {
     Story story =
         new Story(0, 0)
             .fallback(storms.scheduler())

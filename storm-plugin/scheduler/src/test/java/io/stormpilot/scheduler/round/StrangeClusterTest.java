@@ -26,18 +26,13 @@ import org.apache.storm.daemon.nimbus.Nimbus;
 import org.apache.storm.generated.StormTopology;
 import org.apache.storm.metric.StormMetricsRegistry;
 import org.apache.storm.scheduler.Cluster;
-import org.apache.storm.scheduler.DefaultScheduler;
 import org.apache.storm.scheduler.ExecutorDetails;
-import org.apache.storm.scheduler.IScheduler;
-import org.apache.storm.scheduler.IsolationScheduler;
 import org.apache.storm.scheduler.SchedulerAssignment;
 import org.apache.storm.scheduler.SchedulerAssignmentImpl;
 import org.apache.storm.scheduler.SupervisorDetails;
 import org.apache.storm.scheduler.Topologies;
 import org.apache.storm.scheduler.TopologyDetails;
 import org.apache.storm.scheduler.WorkerSlot;
-import org.apache.storm.scheduler.multitenant.MultitenantScheduler;
-import org.apache.storm.scheduler.resource.ResourceAwareScheduler;
 import org.apache.storm.scheduler.resource.normalization.ResourceMetrics;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
@@ -45,27 +40,11 @@ import org.junit.jupiter.params.provider.EnumSource;
 /** Clusters as Nimbus may hand them over, with every scheduler of Storm as the fallback. */
 class StrangeClusterTest {
 
-  /** Storm's schedulers, with what storm.yaml says for each. */
-  enum Storms {
-    DEFAULT,
-    RESOURCE_AWARE,
-    ISOLATION,
-    MULTITENANT;
-
-    private IScheduler scheduler() {
-      return switch (this) {
-        case DEFAULT -> new DefaultScheduler();
-        case RESOURCE_AWARE -> new ResourceAwareScheduler();
-        case ISOLATION -> new IsolationScheduler();
-        case MULTITENANT -> new MultitenantScheduler();
-      };
-    }
-
-    private Story story(int supervisors, int ports) {
-      return new Story(supervisors, ports)
-          .with(DaemonConfig.ISOLATION_SCHEDULER_MACHINES, Map.of(Notation.name("alone"), 1))
-          .with(DaemonConfig.MULTITENANT_SCHEDULER_USER_POOLS, Map.of("boss", 1));
-    }
+  /** A cluster with what storm.yaml says for the schedulers that ask. */
+  private static Story story(int supervisors, int ports) {
+    return new Story(supervisors, ports)
+        .with(DaemonConfig.ISOLATION_SCHEDULER_MACHINES, Map.of(Notation.name("alone"), 1))
+        .with(DaemonConfig.MULTITENANT_SCHEDULER_USER_POOLS, Map.of("boss", 1));
   }
 
   private Fallback fallback;
@@ -73,7 +52,7 @@ class StrangeClusterTest {
   private final Map<String, PlanEntry> plans = new HashMap<>();
   private long now = 1_000_000_000_000L;
 
-  private void prepare(Storms storms, Story story) {
+  private void prepare(StormsOwn storms, Story story) {
     fallback = Fallback.prepare(storms.scheduler(), story.conf(), new StormMetricsRegistry());
     memory = new Memory(20_000);
   }
@@ -152,9 +131,9 @@ class StrangeClusterTest {
   }
 
   @ParameterizedTest
-  @EnumSource(Storms.class)
-  void withoutSupervisorsEverybodyWaitsAndIsPlacedWhenTheyCome(Storms storms) {
-    Story story = storms.story(3, 3).topology("t", 2, 4).topology("alone", 1, 2);
+  @EnumSource(StormsOwn.class)
+  void withoutSupervisorsEverybodyWaitsAndIsPlacedWhenTheyCome(StormsOwn storms) {
+    Story story = story(3, 3).topology("t", 2, 4).topology("alone", 1, 2);
     story.owner("alone", "boss");
     plans.put("t", entry("t", "sup-0:6700=1-2", "sup-1:6700=3-4"));
     prepare(storms, story);
@@ -174,9 +153,9 @@ class StrangeClusterTest {
 
   /** As several supervisors of one machine, without storm.local.hostname of their own. */
   @ParameterizedTest
-  @EnumSource(Storms.class)
-  void supervisorsOfOneHostAreToldApart(Storms storms) {
-    Story story = storms.story(3, 2).topology("t", 2, 4).topology("u", 1, 2);
+  @EnumSource(StormsOwn.class)
+  void supervisorsOfOneHostAreToldApart(StormsOwn storms) {
+    Story story = story(3, 2).topology("t", 2, 4).topology("u", 1, 2);
     plans.put("t", entry("t", "sup-0:6700=1-2", "sup-1:6700=3-4"));
     prepare(storms, story);
     Cluster made = story.cluster();
@@ -199,9 +178,9 @@ class StrangeClusterTest {
 
   /** Of a host on Storm's blacklist, of one that is gone, and of a port that is none any more. */
   @ParameterizedTest
-  @EnumSource(Storms.class)
-  void slotsThatAreDeadEndNoRound(Storms storms) {
-    Story story = storms.story(3, 2).topology("t", 3, 6).topology("u", 1, 2);
+  @EnumSource(StormsOwn.class)
+  void slotsThatAreDeadEndNoRound(StormsOwn storms) {
+    Story story = story(3, 2).topology("t", 3, 6).topology("u", 1, 2);
     prepare(storms, story);
     Map<String, SchedulerAssignment> left =
         new HashMap<>(assignment("t", "gone:6700=1-2", "sup-0:9999=3-4", "sup-1:6700=5"));
@@ -221,9 +200,9 @@ class StrangeClusterTest {
 
   /** Killed, or submitted, between Nimbus's look at assignments and its look at topologies. */
   @ParameterizedTest
-  @EnumSource(Storms.class)
-  void anAssignmentWithoutItsTopologyEndsNoRound(Storms storms) {
-    Story story = storms.story(2, 2).topology("t", 1, 2).topology("killed", 1, 2);
+  @EnumSource(StormsOwn.class)
+  void anAssignmentWithoutItsTopologyEndsNoRound(StormsOwn storms) {
+    Story story = story(2, 2).topology("t", 1, 2).topology("killed", 1, 2);
     plans.put("killed", entry("killed", "sup-0:6700=1-2"));
     plans.put("t", entry("t", "sup-0:6700=1-2"));
     prepare(storms, story);
@@ -242,9 +221,9 @@ class StrangeClusterTest {
 
   /** What owners of topologies write into their configuration. */
   @ParameterizedTest
-  @EnumSource(Storms.class)
-  void aTopologyWithStrangeValuesHarmsNobodyElse(Storms storms) {
-    Story story = storms.story(3, 4).topology("t", 2, 4).topology("odd", 1, 2);
+  @EnumSource(StormsOwn.class)
+  void aTopologyWithStrangeValuesHarmsNobodyElse(StormsOwn storms) {
+    Story story = story(3, 4).topology("t", 2, 4).topology("odd", 1, 2);
     for (String key :
         Arrays.asList(
             "site",
@@ -269,9 +248,9 @@ class StrangeClusterTest {
 
   /** It names shared memory that it does not have: Storm takes it, and fails to assign it. */
   @ParameterizedTest
-  @EnumSource(Storms.class)
-  void aTopologyThatStormCannotPlaceKeepsNobodyElseFromBeingPlaced(Storms storms) {
-    Story story = storms.story(3, 4).topology("odd", 1, 2);
+  @EnumSource(StormsOwn.class)
+  void aTopologyThatStormCannotPlaceKeepsNobodyElseFromBeingPlaced(StormsOwn storms) {
+    Story story = story(3, 4).topology("odd", 1, 2);
     for (String id : List.of("a", "t", "z")) {
       story.topology(id, 2, 4);
     }
