@@ -28,10 +28,11 @@ WHAT = {
     "(`load.change_window_s: 0`), so that a gain is seen when the windows of whole cycles show it; everything "
     "else is the same. `rolling`: the two move without restarts that stop anything, one after "
     "the other. `standby`: two more stand by on each of the other sites, in one worker with all else there; "
-    "tuples are switched to them. Carried out: from publishing until the last moved task works. Where workers restart "
-    "that is Storm's own part (the next round of Nimbus, supervisors that notice, JVMs that start), else the phases of "
-    "the rollout, told below. Every further plan within an hour must have been worth it for longer, so later steps "
-    "take longer to be answered where workers restart.",
+    "tuples are switched to them. `reports every 2 s`: and not 5 s, read every second (`cycle.poll_s`), with looks "
+    "after 4 s and not 8 s (`load.change_window_s`). Carried out: from publishing until the last moved task works. "
+    "Where workers restart that is Storm's own part (the next round of Nimbus, supervisors that notice, JVMs that "
+    "start), else the phases of the rollout, told below. Every further plan within an hour must have been worth it "
+    "for longer, so later steps take longer to be answered where workers restart.",
     "held": "Isolated nodes, one of them small: its part of the keyed work takes more CPU than it has, and by "
     "`topology.max.spout.pending` the source is held for all keys. Storm's placement is measured, then the controller "
     "starts as it is installed, in mode `act`. `predicted` is what `stormpilot what-if` said before: the rate that a "

@@ -24,6 +24,7 @@ from benchmarks.demo.measure import Watcher
 from benchmarks.flow.jobs import Job, Placer, applied
 from stormpilot.config import LoadSection
 from stormpilot.errors import UnreachableError
+from stormpilot.instrument.reporting import DEFAULT_REPORT_SECS, REPORT_SECS_KEY
 from stormpilot.local.cluster import LocalCluster
 from stormpilot.local.spec import ClusterSpec
 from stormpilot.messages.controller_state import Restart
@@ -48,7 +49,7 @@ class Setting:
     would be measured otherwise; `within_s`: how long its answer may take.
 
     `rolling`: the job is submitted so that its bolts move without restarts; `standby`: and so that so many executors
-    more stand by, enough to have as many as work on every node.
+    more stand by, enough to have as many as work on every node. `report_s`: time between two reports of a worker.
     """
 
     name: str
@@ -56,6 +57,7 @@ class Setting:
     controller: Mapping[str, Mapping[str, Any]]
     rolling: bool = False
     standby: int = 0
+    report_s: float = DEFAULT_REPORT_SECS
     calm_s: float = 190.0
     within_s: float = 240.0
 
@@ -75,6 +77,12 @@ FITS_SHARE = 0.4
 SETTINGS = (
     Setting("before: restarts", False, NOT_LOOKED_FOR),
     Setting("restarts", False, {}),
+    Setting(
+        "restarts, reports every 2 s",
+        False,
+        {"cycle": {"poll_s": 1}, "load": {"change_window_s": 4}},
+        report_s=2.0,
+    ),
     Setting("before: rolling", False, NOT_LOOKED_FOR, rolling=True),
     Setting("rolling", False, {}, rolling=True),
     Setting("before: standby", False, NOT_LOOKED_FOR, rolling=True, standby=4),
@@ -121,6 +129,7 @@ def run(setting: Setting, repeat: int, within_s: float, say: Callable[[str], Non
                     "step.east.file": str(east),
                     "step.rate.tps": RATE_TPS / EXPAND,
                     "step.expand": EXPAND,
+                    REPORT_SECS_KEY: setting.report_s,
                 },
                 instrument=False,  # the hook reports: a collector would be one executor more
                 routable=setting.rolling,
