@@ -20,6 +20,7 @@ from benchmarks.command import exit_with, say
 from benchmarks.flow import placements, table
 from benchmarks.flow.jobs import ALONE, SHARED, WORKERS, Case, Job, Placer, applied, steady, submit, until
 from benchmarks.flow.table import Row
+from benchmarks.markdown import filled
 from stormpilot.errors import UnreachableError
 from stormpilot.local.cluster import LocalCluster
 from stormpilot.local.spec import ClusterSpec
@@ -166,35 +167,35 @@ def write(rows: list[Row], arguments: argparse.Namespace) -> None:
         "rows": table.as_json(rows),
     }
     (BENCH / "flow.json").write_text(json.dumps(result, indent=1) + "\n")
-    if not arguments.publish:
-        return
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(BENCH / "flow.json", RESULTS / "flow.json")
-    full = [r for r in rows if r not in counted(rows)]
-    lines = [
-        "# The flow model against a real cluster",
-        "",
-        f"`make bench-flow`, Storm 2.8.3 as processes on one machine with {os.cpu_count()} cores, 4 supervisors in 2 "
-        f"racks; {arguments.settle_s:.0f} s without a gap before each window of {arguments.window_s:.0f} s, seed "
-        f"{arguments.seed}. Each placement is predicted from what was measured under the one before (`by flows`: the "
-        "flow model; `by pairs`: every pair of executors goes on as it was). `before` are all tuples/s then; where "
-        "they differ from those measured afterwards, the sources themselves sent more or less, which no model knows.",
-        "",
-        *table.markdown(counted(rows)),
-        "",
-        table.sentence(counted(rows)) + ".",
-    ]
+    if arguments.publish:
+        shutil.copyfile(BENCH / "flow.json", RESULTS / "flow.json")
+        (RESULTS / "flow.md").write_text(page(result))
+
+
+def page(result: Mapping[str, Any]) -> str:
+    """`docs/results/flow.md`, from its JSON."""
+    rows, took = table.from_json(result["rows"]), result["parameters"]
+    judged = counted(rows)
+    full = [r for r in rows if r not in judged]
+    about = (
+        f"`make bench-flow`, Storm 2.8.3 as processes on one machine with {result['machine']['cores']} cores, 4 "
+        f"supervisors in 2 racks; {took['settle_s']:.0f} s without a gap before each window of {took['window_s']:.0f} "
+        f"s, seed {took['seed']}. Each placement is predicted from what was measured under the one before (`by "
+        "flows`: the flow model; `by pairs`: every pair of executors goes on as it was). `before` are all tuples/s "
+        "then; where they differ from those measured afterwards, the sources themselves sent more or less, which no "
+        "model knows. [JSON](flow.json)."
+    )
+    parts = ["# The flow model against a real cluster", filled(about), "\n".join(table.markdown(judged))]
+    parts.append(filled(f"{table.sentence(judged)}."))
     if full:
-        lines += [
-            "",
-            "Not counted: a topology whose spouts all sit beside one executor that needs more than a core for their",
-            "tuples, with queues of 64 tuples and with Storm's default of 32,768 (flow-model.md). It is held",
-            "up, and lets through more or less under another placement (`before` against `all tuples/s`). That",
-            "is not predicted; which part of it goes between nodes is.",
-            "",
-            *table.markdown(full),
-        ]
-    (RESULTS / "flow.md").write_text("\n".join(lines) + "\n")
+        not_counted = (
+            "Not counted: a topology whose spouts all sit beside one executor that needs more than a core for their "
+            "tuples, with queues of 64 tuples and with Storm's default of 32,768 ([limits](../concepts/flow-model.md"
+            "#limits)). It is held up, and lets through more or less under another placement (`before` against `all "
+            "tuples/s`). That is not predicted; which part of it goes between nodes is."
+        )
+        parts += [filled(not_counted), "\n".join(table.markdown(full))]
+    return "\n\n".join(parts) + "\n"
 
 
 if __name__ == "__main__":

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import statistics
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import msgspec
 import numpy as np
 from rich.console import Console
 from rich.table import Table
@@ -132,6 +134,11 @@ def summary(rows: list[Row]) -> dict[str, Any]:
 def as_json(rows: list[Row]) -> list[dict[str, Any]]:
     """Rows with their errors."""
     return [asdict(r) | {"flow_error": r.flow_error, "pairs_error": r.pairs_error, "good": r.good} for r in rows]
+
+
+def from_json(found: Sequence[Mapping[str, Any]]) -> list[Row]:
+    """Rows that `as_json` told."""
+    return msgspec.convert(found, list[Row])
 
 
 HEADINGS = (

@@ -8,7 +8,7 @@ import os
 import platform
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from rich.console import Console
 from benchmarks.command import console, cpu_name, exit_with
 from benchmarks.hook import table
 from benchmarks.hook.runs import Measured, Phase, run
+from benchmarks.markdown import filled
 from stormpilot.errors import UsageError
 from stormpilot.local.build import hook_jar
 from stormpilot.local.cluster import LocalCluster
@@ -113,32 +114,27 @@ def write(found: list[table.Row], pairs: dict[str, list[table.Pair]], arguments:
     (BENCH / "hook.json").write_text(json.dumps(result, indent=1) + "\n")
     if arguments.publish:
         shutil.copyfile(BENCH / "hook.json", RESULTS.with_suffix(".json"))
-        RESULTS.write_text("\n".join(page(found, pairs, arguments, machine)) + "\n")
+        RESULTS.write_text(page(result))
 
 
-def page(
-    found: list[table.Row],
-    pairs: dict[str, list[table.Pair]],
-    arguments: argparse.Namespace,
-    machine: dict[str, Any],
-) -> list[str]:
-    """`docs/results/hook.md`."""
-    plain_tps = [plain.tuples_tps for plain, _ in pairs[FLAT_OUT]]
-    return [
-        "# What the hook costs",
-        "",
-        f"`make bench-hook`, Storm 2.8.3, a shared virtual machine of {machine['cores']} cores ({machine['cpu']}).",
-        "A spout, a relay and a sink in one worker do nothing with a tuple, without ackers: the most that a hook can",
-        "cost. Tuples are counted at the sink; CPU is that of the worker's JVM, all threads.",
-        f"{len(plain_tps)} pairs of runs with and without the hook, the order changing from pair to pair, each run",
-        f"in a JVM of its own: {arguments.warm_s:g} s flat out to warm up, then {arguments.phase_s:g} s per phase.",
-        "The cost is that of each pair; its median and quartiles are shown.",
-        "",
-        *table.markdown(found),
-        "",
-        f"Flat out, runs without the hook range from {min(plain_tps):,.0f} to {max(plain_tps):,.0f} tuples/s among",
-        "themselves; a cost below 0 is that noise.",
-    ]
+def page(result: Mapping[str, Any]) -> str:
+    """`docs/results/hook.md`, from its JSON."""
+    machine, lengths = result["machine"], result["parameters"]
+    plain_tps = [plain["tuples_tps"] for plain, _ in result["pairs"][FLAT_OUT]]
+    about = (
+        f"`make bench-hook`, Storm 2.8.3, a shared virtual machine of {machine['cores']} cores ({machine['cpu']}). A "
+        "spout, a relay and a sink in one worker do nothing with a tuple, without ackers: the most that a hook can "
+        "cost. Tuples are counted at the sink; CPU is that of the worker's JVM, all threads. "
+        f"{len(plain_tps)} pairs of runs with and without the hook, the order changing from pair to pair, each run in "
+        f"a JVM of its own: {lengths['warm_s']:g} s flat out to warm up, then {lengths['phase_s']:g} s per phase. The "
+        "cost is that of each pair; its median and quartiles are shown. [JSON](hook.json)."
+    )
+    noise = (
+        f"Flat out, runs without the hook range from {min(plain_tps):,.0f} to {max(plain_tps):,.0f} tuples/s among "
+        "themselves; a cost below 0 is that noise."
+    )
+    table_lines = "\n".join(table.markdown(table.from_json(result["rows"])))
+    return "\n\n".join(("# What the hook costs", filled(about), table_lines, filled(noise))) + "\n"
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import msgspec
 import numpy as np
 from rich.console import Console
 from rich.table import Table
@@ -89,3 +90,8 @@ def markdown(found: Sequence[Row]) -> list[str]:
 def as_json(found: Sequence[Row]) -> list[dict[str, Any]]:
     """The rows for build/bench/hook.json."""
     return [asdict(row) | {"good": row.good} for row in found]
+
+
+def from_json(found: Sequence[Mapping[str, Any]]) -> list[Row]:
+    """The rows that `as_json` told."""
+    return msgspec.convert(found, list[Row])

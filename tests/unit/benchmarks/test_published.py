@@ -18,6 +18,7 @@ from benchmarks.control import page as control_page
 from benchmarks.headlines import other_pages
 from benchmarks.headlines import page as headlines_page
 from benchmarks.history import report as history_report
+from benchmarks.hook import __main__ as hook_main
 from benchmarks.moves import __main__ as moves_main
 from benchmarks.planners import plots, report, unlike_report
 from benchmarks.profile import page as profile_page
@@ -62,6 +63,10 @@ def history(_: Path) -> str:
     return history_report.merged(page, "\n\n".join(text if heading else head for heading, text in now.items()))
 
 
+def hook(_: Path) -> str:
+    return hook_main.page(found("hook"))
+
+
 def moves(_: Path) -> str:
     run = found("moves")
     rate = Namespace(rate=run["parameters"]["rate_tps"])
@@ -93,7 +98,7 @@ def startup(folder: Path) -> str:
     return (folder / "startup.md").read_text()
 
 
-MAKERS = (accuracy, control, headlines, history, moves, profile, react, sizes, soak, startup)
+MAKERS = (accuracy, control, headlines, history, hook, moves, profile, react, sizes, soak, startup)
 
 
 @pytest.mark.parametrize("make", MAKERS, ids=lambda m: m.__name__)
