@@ -58,6 +58,7 @@ def main() -> int:
     parser.add_argument("--warm-s", type=float, default=40.0, help="age of every worker before a window")
     parser.add_argument("--window-s", type=float, default=32.0, help="length of a measured window")
     parser.add_argument("--seed", type=int, default=1, help="of the placements")
+    parser.add_argument("--beside", type=int, action="append", default=[], help="seed of a run to judge as well")
     parser.add_argument("--set", dest="sets", action="append", choices=sorted(SETS), help="topologies side by side")
     parser.add_argument("--within-s", type=float, default=900.0, help="of a set: no placement is begun after it")
     parser.add_argument("--more", action="store_true", help="go on after the placements that were measured before")
@@ -66,9 +67,9 @@ def main() -> int:
     arguments = parser.parse_args()
     BENCH.mkdir(parents=True, exist_ok=True)
     chosen = arguments.sets or sorted(SETS)
-    kept: list[Measured] = []
+    kept = [w for seed in arguments.beside for name in chosen for w in windows.read(kept_in(name, seed))]
     for name in chosen:
-        file = BENCH / f"{name}.msgpack"
+        file = kept_in(name, arguments.seed)
         measured = windows.read(file) if (arguments.report or arguments.more) and file.exists() else []
         if not arguments.report:
             with Filler(), Probe() as probe:
@@ -79,6 +80,11 @@ def main() -> int:
     write(found, kept, as_counted, arguments)
     table.show(found, Console(width=160))
     return 0 if table.reached(found) else 1
+
+
+def kept_in(set_name: str, seed: int) -> Path:
+    """File of a set's windows in a run."""
+    return BENCH / f"{set_name}-{seed}.msgpack"
 
 
 def write(
@@ -92,7 +98,7 @@ def write(
             "settle_s": arguments.settle_s,
             "warm_s": arguments.warm_s,
             "window_s": arguments.window_s,
-            "seed": arguments.seed,
+            "seeds": sorted({arguments.seed, *arguments.beside}),
             "nodes": NODES,
             "cores": NODE.cores,
             "mbit": NODE.mbit,
@@ -117,12 +123,9 @@ def write(
 
 
 def speed_ratio(kept: list[Measured]) -> list[float]:
-    """Least and most work in a second of CPU, by the median; 1 where nothing tells."""
-    speeds = [m.contention.probe_tps for m in kept if m.contention.probe_tps > 0]
-    if not speeds:
-        return [1.0, 1.0]
-    middle = statistics.median(speeds)
-    return [round(min(speeds) / middle, 3), round(max(speeds) / middle, 3)]
+    """Least and most work in a second of CPU, by the median of the run; 1 where nothing tells."""
+    speeds = [s for s in windows.speed_ratios(kept) if s is not None] or [1.0]
+    return [round(min(speeds), 3), round(max(speeds), 3)]
 
 
 def _wrapped(line: str) -> str:
@@ -145,8 +148,9 @@ def page(found: list[table.Row], result: dict[str, Any]) -> list[str]:
         "",
         f"`make bench-accuracy`, Storm 2.8.3 on one machine with {result['machine']['cores']} cores, {p['nodes']} "
         f"isolated nodes of {p['cores']:g} cores and {p['mbit']:.0f} Mbit/s; every worker was {p['warm_s']:.0f} s old, "
-        f"and {p['settle_s']:.0f} s were without a gap, before each window of {p['window_s']:.0f} s; seed {p['seed']}. "
-        f"The machine was {result['busy_ratio'][0]:.0%} to {result['busy_ratio'][1]:.0%} busy, and work at the lowest "
+        f"and {p['settle_s']:.0f} s were without a gap, before each window of {p['window_s']:.0f} s; "
+        f"{_seeds(p['seeds'])}. The machine was {result['busy_ratio'][0]:.0%} to {result['busy_ratio'][1]:.0%} busy, "
+        "and work at the lowest "
         f"priority took {result['nice_ratio'][0]:.0%} to {result['nice_ratio'][1]:.0%} besides: nodes share the cores "
         "of one machine here, which do less the busier they are, and that work keeps all of them busy all the time. "
         f"{_speed(result['speed_ratio'], result['as_counted'])}Every placement "
@@ -198,13 +202,18 @@ def page(found: list[table.Row], result: dict[str, Any]) -> list[str]:
     ]
 
 
+def _seeds(seeds: list[int]) -> str:
+    told = " and ".join(map(str, seeds))
+    return f"seed {told}" if len(seeds) == 1 else f"{len(seeds)} runs, seeds {told}"
+
+
 def _speed(ratio: list[float], as_counted: dict[str, Any]) -> str:
     if ratio == [1.0, 1.0]:
         return ""
     return (
         "Python processes that are woken for a tuple as those of topologies are, and do nothing else, got through "
-        f"{ratio[0]:.0%} to {ratio[1]:.0%} of their median in a second of CPU; the CPU of Python processes below is "
-        "told at the speed of the median, or that of the machine would be taken for a cost of placements. JVMs are "
+        f"{ratio[0]:.0%} to {ratio[1]:.0%} of the run's median in a second of CPU; the CPU of Python processes below "
+        "is told at the speed of the median, or that of the machine would be taken for a cost of placements. JVMs are "
         "told as they were counted: on these windows they do not follow that speed (all as it was counted, the errors "
         f"of nodes with places are {as_counted['after_node_median']:.1%} in the median and "
         f"{as_counted['after_node_p95']:.1%} at the 95th percentile). "
@@ -275,9 +284,9 @@ def run(
             except UnreachableError as e:
                 say(f"{place.__name__} is left out: {e}")
                 continue
-            found = watch.measure(place.__name__, arguments.window_s)
+            found = watch.measure(place.__name__, arguments.window_s, arguments.seed)
             measured += found
-            windows.write(BENCH / f"{set_name}.msgpack", measured)
+            windows.write(kept_in(set_name, arguments.seed), measured)
             told = ", ".join(f"{m.name} {sum(m.node_cores().values()):.2f} cores" for m in found)
             disturbed = found[0].contention.text()
             say(f"{place.__name__}: {told}; {found[0].contention.busy_ratio:.0%} busy; {disturbed or 'undisturbed'}")

@@ -32,9 +32,11 @@ GOAL_MEDIAN, GOAL_P95 = 0.05, 0.12
 class Row:
     """CPU of a topology on one node under a placement, cores: measured, and predicted before by both models.
 
-    `rate_ratio` is how many tuples/s it processed then, against the window that the prediction was made from.
+    `rate_ratio` is how many tuples/s it processed then, against the window that the prediction was made from; `seed`
+    tells one run from another.
     """
 
+    seed: int
     topology: str
     placement: str
     node: str
@@ -51,13 +53,16 @@ class Row:
 
 
 def rows(windows: Iterable[Measured]) -> list[Row]:
-    """All rows of windows in the order in which they were measured; what is learned comes from those before alone."""
-    by_topology: defaultdict[str, list[Measured]] = defaultdict(list)
+    """All rows of windows in the order in which they were measured; what is learned comes from those before alone.
+
+    Nothing is learned from another run.
+    """
+    by_run: defaultdict[tuple[int, str], list[Measured]] = defaultdict(list)
     for w in windows:
         if w.contention.text() is None:  # what was disturbed is neither predicted nor learned from
-            by_topology[w.name].append(w)
+            by_run[w.seed, w.name].append(w)
     found = []
-    for own in by_topology.values():
+    for own in by_run.values():
         evidence = Evidence()
         for a, b in itertools.pairwise(own):
             evidence = learned(a, evidence)
@@ -86,6 +91,7 @@ def _compared(a: Measured, b: Measured, evidence: Evidence) -> list[Row]:
         at[w.supervisor].append(len(w.executors))
     return [
         Row(
+            seed=b.seed,
             topology=b.name,
             placement=b.placement,
             node=node,
@@ -121,16 +127,16 @@ def _node_cores(model: Model, plan: Plan) -> dict[str, float]:
 def summary(found: Sequence[Row]) -> dict[str, Any]:
     """Median and 95th percentile of the errors without sign, by model; of nodes, and of whole placements."""
     told: dict[str, Any] = {
-        "placements": len({(r.topology, r.placement) for r in found}),
+        "placements": len({(r.seed, r.topology, r.placement) for r in found}),
         "topologies": len({r.topology for r in found}),
         "nodes": len(found),
     }
     for model in ("before", "after"):
         errors = np.abs([r.error(model) for r in found])
-        whole: defaultdict[tuple[str, str], list[float]] = defaultdict(lambda: [0.0, 0.0])
+        whole: defaultdict[tuple[int, str, str], list[float]] = defaultdict(lambda: [0.0, 0.0])
         for r in found:
-            whole[r.topology, r.placement][0] += float(getattr(r, model))
-            whole[r.topology, r.placement][1] += r.measured
+            whole[r.seed, r.topology, r.placement][0] += float(getattr(r, model))
+            whole[r.seed, r.topology, r.placement][1] += r.measured
         sums = np.abs([p / m - 1 for p, m in whole.values()])
         for name, values in (("node", errors), ("placement", sums)):
             told[f"{model}_{name}_median"] = float(np.median(values))
@@ -163,6 +169,7 @@ def from_json(found: Sequence[dict[str, Any]]) -> list[Row]:
 
 
 HEADINGS = (
+    "seed",
     "topology",
     "placement",
     "node",
@@ -180,6 +187,7 @@ HEADINGS = (
 def cells(r: Row) -> list[str]:
     """A row as text."""
     return [
+        str(r.seed),
         r.topology,
         r.placement,
         r.node.removeprefix("supervisor-"),
@@ -198,7 +206,7 @@ def show(found: Sequence[Row], console: Console) -> None:
     """The table on screen."""
     table = Table(title="CPU of nodes, predicted before each placement and measured under it", title_justify="left")
     for i, heading in enumerate(HEADINGS):
-        table.add_column(heading, justify="left" if i < 3 else "right")
+        table.add_column(heading, justify="left" if i < 4 else "right")
     for r in found:
         table.add_row(*cells(r))
     console.print(table)
@@ -219,5 +227,5 @@ def sentence(found: Sequence[Row]) -> str:
 
 def markdown(found: Sequence[Row]) -> list[str]:
     """The table for a page."""
-    lines = ["| " + " | ".join(HEADINGS) + " |", "|" + "---|" * 3 + "---:|" * (len(HEADINGS) - 3)]
+    lines = ["| " + " | ".join(HEADINGS) + " |", "|" + "---|" * 4 + "---:|" * (len(HEADINGS) - 4)]
     return lines + ["| " + " | ".join(cells(r)) + " |" for r in found]

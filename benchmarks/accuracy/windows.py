@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -28,7 +29,10 @@ LIMIT_RATIO = 0.8
 
 
 class Measured(msgspec.Struct, frozen=True):
-    """A window of one topology under one placement; `workers` in cores, all that is needed to judge a model on it."""
+    """A window of one topology under one placement; `workers` in cores, all that is needed to judge a model on it.
+
+    `seed`: of the run's placements; it tells one run from another.
+    """
 
     name: str
     placement: str
@@ -38,6 +42,7 @@ class Measured(msgspec.Struct, frozen=True):
     rates: dict[int, TaskRates]
     workers: list[WorkerCpu]
     contention: Contention = Contention()
+    seed: int = 0
 
     def node_cores(self) -> dict[str, float]:
         """Cores that its workers and their children used, by supervisor."""
@@ -86,8 +91,8 @@ class Windows(SecondReader):
         """The model of the last so many seconds, complete or not."""
         return self._build(topology_id, _now_ms() - int(window_s * 1000), window_s).model
 
-    def measure(self, placement: str, window_s: float) -> list[Measured]:
-        """Measure all topologies for so many seconds."""
+    def measure(self, placement: str, window_s: float, seed: int) -> list[Measured]:
+        """Measure all topologies for so many seconds, under a placement that was made with a seed."""
         clocks, from_ms = Clocks.now(self.cluster, self._probe), _now_ms()
         before = worker_cpu(self.cluster)
         time.sleep(window_s)
@@ -98,7 +103,7 @@ class Windows(SecondReader):
         for topology_id, name in self.names.items():
             cluster, snapshot, rates = self._state(topology_id, from_ms)
             own = [w for w in workers if w.topology_id == topology_id]
-            found.append(Measured(name, placement, window_s, cluster, snapshot, rates, own, contention))
+            found.append(Measured(name, placement, window_s, cluster, snapshot, rates, own, contention, seed))
         return found
 
     def _state(self, topology_id: str, since_ms: int) -> tuple[ClusterSnapshot, TopologySnapshot, dict[int, TaskRates]]:
@@ -134,24 +139,33 @@ def _built(
 
 
 def at_one_speed(windows: Sequence[Measured]) -> list[Measured]:
-    """The windows as they would be if Python processes did the same work in a second of CPU in all: the median's.
+    """The windows as they would be if Python processes did the same work in a second of CPU in a run: the median's.
 
     The probe tells it, of processes like them alone: JVMs, whose threads wake each other, do not follow it. A window
     without the probe stays as it is.
     """
-    speeds = [w.contention.probe_tps for w in windows if w.contention.probe_tps > 0]
-    median = statistics.median(speeds) if speeds else 0.0
-    return [w.at_speed(w.contention.probe_tps / median) if w.contention.probe_tps > 0 else w for w in windows]
+    speeds = speed_ratios(windows)
+    return [w if speed is None else w.at_speed(speed) for w, speed in zip(windows, speeds, strict=True)]
+
+
+def speed_ratios(windows: Sequence[Measured]) -> list[float | None]:
+    """Work in a second of CPU in each window, by the median of its run; None where no probe told it."""
+    told: defaultdict[int, list[float]] = defaultdict(list)
+    for w in windows:
+        if w.contention.probe_tps > 0:
+            told[w.seed].append(w.contention.probe_tps)
+    median = {seed: statistics.median(speeds) for seed, speeds in told.items()}
+    return [w.contention.probe_tps / median[w.seed] if w.contention.probe_tps > 0 else None for w in windows]
 
 
 def children_cores(windows: Sequence[Measured]) -> dict[str, dict[str, float]]:
-    """Cores of a topology's Python processes by placement, of topologies that have some."""
-    found: dict[str, dict[str, float]] = {}
+    """Cores of a topology's Python processes by placement, the mean of the runs; of topologies that have some."""
+    found: defaultdict[str, defaultdict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for w in windows:
         cores = sum(x.children_s for x in w.workers)
         if w.contention.text() is None and cores > 0:
-            found.setdefault(w.name, {})[w.placement] = round(cores, 4)
-    return found
+            found[w.name][w.placement].append(cores)
+    return {t: {p: round(statistics.mean(cores), 4) for p, cores in by.items()} for t, by in found.items()}
 
 
 def write(file: Path, windows: Sequence[Measured]) -> None:

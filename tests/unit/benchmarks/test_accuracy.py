@@ -75,6 +75,24 @@ def test_windows_of_another_run_are_compared_by_the_order_of_ports() -> None:
     assert table.rows([apart, other]) == table.rows([apart, together])
 
 
+def test_nothing_is_learned_from_another_run() -> None:
+    apart, together = window("apart", APART), window("together", TOGETHER)
+    other = [msgspec.structs.replace(w, seed=1) for w in (apart, together)]
+    found = table.rows([apart, other[0], together, other[1]])
+    assert [r.seed for r in found] == [0, 1]
+    assert {replace(r, seed=0) for r in found} == set(table.rows([apart, together]))
+    assert table.summary(found)["placements"] == 2
+
+
+def test_each_run_has_a_speed_of_its_own() -> None:
+    apart = window("apart", APART)
+    runs = [
+        msgspec.structs.replace(apart, seed=seed, contention=Contention(probe_tps=tps))
+        for seed, tps in ((0, 100.0), (0, 100.0), (0, 50.0), (1, 10.0))
+    ]
+    assert windows.speed_ratios([*runs, apart]) == [1.0, 1.0, 0.5, 1.0, None]
+
+
 def test_kept_windows_are_read_as_they_were(tmp_path) -> None:  # type: ignore[no-untyped-def]
     kept = [window("apart", APART), window("together", TOGETHER)]
     windows.write(tmp_path / "kept.msgpack", kept)
