@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stormpilot.errors import UsageError
-from stormpilot.model.bounds import MOST, MOST_CORES, MOST_INT, MOST_PORT, is_amount, is_port, wrong_tasks
+from stormpilot.model.bounds import MOST
+from stormpilot.model.refusals import check_supervisors, check_topologies
 from stormpilot.model.sharing import Sharing, sharing_of
 from stormpilot.model.values import Edge, Executor, Model, Plan, Topology, TopologyPlan, Worker
 
@@ -170,59 +171,27 @@ def compile_model(model: Model, *, keep_optional_sites: bool = True) -> Compiled
     With `keep_optional_sites` False, wishes for a site that are not required are ignored.
     """
     nodes = sorted(model.supervisors, key=lambda s: (s.host, s.id))
+    check_supervisors(nodes)
+    check_topologies(model.topologies)
     node_ids = [s.id for s in nodes]
-    _unique(node_ids, "supervisors", "id")
-    slots: list[tuple[int, int]] = []
-    for n, s in enumerate(nodes):
-        _unique(s.slots, f"supervisor {s.id}: slots", "port")
-        if not (0 < s.cores <= MOST_CORES and s.mhz > 0 and all(map(is_amount, (s.mhz, s.memory_mb, s.cpu_limit_mhz)))):
-            raise UsageError(
-                f"supervisor {s.id}: expected cores and mhz > 0, memory_mb and cpu_limit_mhz >= 0, at most {MOST:g}"
-            )
-        if not all(map(is_port, s.slots)):
-            raise UsageError(f"supervisor {s.id}: slots: expected ports from 0 to {MOST_PORT}")
-        slots.extend((n, port) for port in sorted(s.slots))
+    slots = [(n, port) for n, s in enumerate(nodes) for port in sorted(s.slots)]
     slot_number = {(node_ids[n], port): i for i, (n, port) in enumerate(slots)}
-    _unique([t.id for t in model.topologies], "topologies", "id")
-
+    names = [(t, c.id) for t, topo in enumerate(model.topologies) for c in topo.components]
+    number = {name: i for i, name in enumerate(names)}
+    classes = _Classes(model, node_ids, keep_optional_sites)
     executors: list[Executor] = []
     topology: list[int] = []
     component: list[int] = []
     klass: list[int] = []
     first = [0]
-    names: list[tuple[int, str]] = []
-    classes = _Classes(model, node_ids, keep_optional_sites)
     index: dict[str, dict[int, int]] = {}
     for t, topo in enumerate(model.topologies):
         own = sorted(topo.executors, key=lambda e: e.start)
-        starts = [e.start for e in own]
-        _unique(starts, f"topology {topo.id}: executors", "start")
-        if not 1 <= topo.workers <= MOST_INT:
-            raise UsageError(f"topology {topo.id}: workers is {topo.workers}, expected at least 1, at most {MOST_INT}")
-        if abs(topo.priority) > MOST_INT:
-            raise UsageError(f"topology {topo.id}: priority is {topo.priority}, expected at most {MOST_INT}")
-        _unique([c.id for c in topo.components], f"topology {topo.id}: components", "id")
-        number = {}
-        for c in topo.components:
-            number[c.id] = len(names)
-            names.append((t, c.id))
-        for before, e in zip([None, *own], own, strict=False):
-            if e.component not in number:
-                raise UsageError(
-                    f"topology {topo.id}: executor {e.start} names the component {e.component!r}, not listed"
-                )
-            if wrong := wrong_tasks(e, before):
-                raise UsageError(f"topology {topo.id}: executor {e.start}: {wrong[0]} {wrong[1]}")
-            if not all(map(is_amount, (e.cpu_mhz, e.memory_mb, e.queue_tuples))):
-                raise UsageError(
-                    f"topology {topo.id}: executor {e.start}: expected cpu_mhz, memory_mb and queue_tuples from 0 to "
-                    f"{MOST:g}"
-                )
-            topology.append(t)
-            component.append(number[e.component])
-            klass.append(classes.of(topo, e))
-        index[topo.id] = {s: len(executors) + i for i, s in enumerate(starts)}
-        executors.extend(own)
+        topology += [t] * len(own)
+        component += [number[t, e.component] for e in own]
+        klass += [classes.of(topo, e) for e in own]
+        index[topo.id] = {e.start: first[-1] + i for i, e in enumerate(own)}
+        executors += own
         first.append(len(executors))
 
     sent_from, sent_to, sent_tps = _sent(model.traffic, index)
@@ -386,9 +355,3 @@ class _Classes:
                 self.masks.append(list(mask))
             self._kinds[key] = self._number[mask]
         return self._kinds[key]
-
-
-def _unique(values: list[str] | list[int], where: str, field: str) -> None:
-    if len(set(values)) != len(values):
-        twice = next(v for i, v in enumerate(values) if v in values[:i])
-        raise UsageError(f"{where}: {field} {twice!r} is there twice")
