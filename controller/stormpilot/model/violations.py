@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
 from stormpilot.model.compiled import NOWHERE, compile_model
-from stormpilot.model.values import Component, Exclusion, Executor, Model, Plan, Supervisor, Topology, TopologyPlan
+from stormpilot.model.values import (
+    Component,
+    Exclusion,
+    Executor,
+    Model,
+    Plan,
+    Supervisor,
+    Topology,
+    TopologyPlan,
+    Worker,
+)
 
 TOLERANCE = 1e-6  # relative, of a sum of floats against a limit
 
@@ -68,88 +78,109 @@ def violations(
     Fixed workers stay where they are whatever sites, drains, exclusions and pins say. `left_out`: topologies (ids) that
     a partial plan may leave without a place; only such as do not run now.
     """
-    found: list[Violation] = []
-    supervisors = {s.id: s for s in model.supervisors}
     topologies = {t.id: t for t in model.topologies}
-    planned = Counter(tp.id for tp in plan.topologies)
-    for t, wanted_topology in topologies.items():
-        times_wanted = 0 if t in left_out else 1
-        if planned[t] != times_wanted:
-            wanted_text = "once" if times_wanted else "none, as it is left out"
-            found.append(Violation("topology", f"{t} is planned {planned[t]} times, expected {wanted_text}", []))
-        if t in left_out and wanted_topology.assignment:
-            found.append(Violation("topology", f"{t} runs and is left out", []))
-    found.extend(Violation("topology", f"{t} is not in the model", []) for t in planned if t not in topologies)
-
-    slot_owner: dict[tuple[str, int], str] = {}
-    cpu: defaultdict[str, float] = defaultdict(float)
-    memory: defaultdict[str, float] = defaultdict(float)
-    on_node: defaultdict[str, list[tuple[str, int]]] = defaultdict(list)
-    excluded: defaultdict[str, list[Exclusion]] = defaultdict(list)
-    for x in model.exclusions:
-        excluded[x.supervisor].append(x)
+    found = [*_times_planned(topologies, plan, left_out)]
+    check = _Check(model)
     for tp in plan.topologies:
-        topology = topologies.get(tp.id)
-        if topology is None:
-            continue
+        if (topology := topologies.get(tp.id)) is not None:
+            found.extend(check.of_topology(topology, tp, exact_workers=exact_workers))
+    found.extend(check.of_nodes(plan, broken=bool(found)))
+    found.extend(_shared_nodes(model, plan))
+    return found
+
+
+def _times_planned(topologies: Mapping[str, Topology], plan: Plan, left_out: Collection[str]) -> Iterator[Violation]:
+    """Topologies that are not planned once, or are left out and must not be."""
+    planned = Counter(tp.id for tp in plan.topologies)
+    for t, topology in topologies.items():
+        expected, in_words = (0, "none, as it is left out") if t in left_out else (1, "once")
+        if planned[t] != expected:
+            yield Violation("topology", f"{t} is planned {planned[t]} times, expected {in_words}", [])
+        if t in left_out and topology.assignment:
+            yield Violation("topology", f"{t} runs and is left out", [])
+    for t in planned:
+        if t not in topologies:
+            yield Violation("topology", f"{t} is not in the model", [])
+
+
+class _Check:
+    """Check of one plan, topology by topology; what these take of supervisors adds up for `of_nodes`."""
+
+    def __init__(self, model: Model):
+        self._model = model
+        self._supervisors = {s.id: s for s in model.supervisors}
+        self._excluded: defaultdict[str, list[Exclusion]] = defaultdict(list)
+        for x in model.exclusions:
+            self._excluded[x.supervisor].append(x)
+        self._given_out: set[tuple[str, int]] = set()
+        self._cpu_mhz: defaultdict[str, float] = defaultdict(float)
+        self._memory_mb: defaultdict[str, float] = defaultdict(float)
+        self._on_node: defaultdict[str, list[tuple[str, int]]] = defaultdict(list)
+
+    def of_topology(self, topology: Topology, plan: TopologyPlan, *, exact_workers: bool) -> Iterator[Violation]:
+        """Violations of its slots, executors, workers, and rules on workers."""
         executors = {e.start: e for e in topology.executors}
         fixed = _fixed(topology)
         times: Counter[int] = Counter()
-        slots: dict[tuple[str, int], set[int]] = {}
-        for w in tp.workers:
-            slot = (w.supervisor, w.port)
-            names = [(tp.id, start) for start, _ in w.executors]
-            supervisor = supervisors.get(w.supervisor)
-            if supervisor is None or w.port not in supervisor.slots:
-                found.append(
-                    Violation("slot-exists", f"{w.supervisor}:{w.port} is no slot of a live supervisor", names)
-                )
-            if slot in slot_owner:
-                found.append(Violation("slot-one-topology", f"{w.supervisor}:{w.port} is given out twice", names))
-            slot_owner[slot] = tp.id
-            if not w.executors:
-                found.append(Violation("workers", f"{w.supervisor}:{w.port} is a worker without executors", []))
-            slots[slot] = {start for start, _ in w.executors}
+        for w in plan.workers:
+            yield from self._of_slot(topology.id, w)
             for start, end in w.executors:
                 e = executors.get(start)
                 if e is None or e.end != end:
-                    found.append(
-                        Violation("executor-once", f"{tp.id} has no executor [{start},{end}]", [(tp.id, start)])
-                    )
+                    text = f"{topology.id} has no executor [{start},{end}]"
+                    yield Violation("executor-once", text, [(topology.id, start)])
                     continue
                 times[start] += 1
-                cpu[w.supervisor] += e.cpu_mhz
-                memory[w.supervisor] += e.memory_mb
-                on_node[w.supervisor].append((tp.id, start))
-                if supervisor is not None and slot not in fixed:
-                    found.extend(_where(excluded[supervisor.id], topology, e, supervisor))
-        wrong = [start for start in executors if times[start] != 1]
-        if wrong:
-            found.append(
-                Violation("executor-once", f"{tp.id}: not placed exactly once: {wrong}", [(tp.id, s) for s in wrong])
-            )
+                yield from self._of_executor(topology, e, w, fixed)
+        if wrong := [start for start in executors if times[start] != 1]:
+            text = f"{topology.id}: not placed exactly once: {wrong}"
+            yield Violation("executor-once", text, [(topology.id, s) for s in wrong])
         wanted = min(topology.workers, len(executors))
-        if len(tp.workers) > wanted or (exact_workers and len(tp.workers) != wanted):
-            found.append(Violation("workers", f"{tp.id}: {len(tp.workers)} workers, expected {wanted}", []))
-        found.extend(_shared_workers(topology, tp, fixed))
-        for node, amount_mb in _shared_memory_mb(topology, tp):
-            memory[node] += amount_mb
-        for slot, members in fixed.items():
-            if slots.get(slot) != members:
-                found.append(
-                    Violation(
-                        "fixed-worker", f"{tp.id}: {slot[0]}:{slot[1]} must stay", [(tp.id, s) for s in sorted(members)]
-                    )
-                )
-    over = [n for n, s in supervisors.items() if cpu[n] > s.limit_mhz * (1 + TOLERANCE) + TOLERANCE]
-    proved = _proved_mhz(model, plan, bool(found)) if over else {}
-    for node, s in supervisors.items():
-        if node in over and (mhz := proved.get(node, cpu[node])) > s.limit_mhz * (1 + TOLERANCE) + TOLERANCE:
-            found.append(Violation("cpu", f"{node}: {mhz:.0f} MHz of {s.limit_mhz:.0f} MHz", on_node[node]))
-        if s.memory_mb > 0 and memory[node] > s.memory_mb * (1 + TOLERANCE):
-            found.append(Violation("memory", f"{node}: {memory[node]:.0f} MB of {s.memory_mb:.0f} MB", on_node[node]))
-    found.extend(_shared_nodes(model, plan))
-    return found
+        if len(plan.workers) > wanted or (exact_workers and len(plan.workers) != wanted):
+            yield Violation("workers", f"{topology.id}: {len(plan.workers)} workers, expected {wanted}", [])
+        yield from _shared_workers(topology, plan, fixed)
+        for node, amount_mb in _shared_memory_mb(topology, plan):
+            self._memory_mb[node] += amount_mb
+        slots = {(w.supervisor, w.port): {start for start, _ in w.executors} for w in plan.workers}
+        for (supervisor, port), members in fixed.items():
+            if slots.get((supervisor, port)) != members:
+                names = [(topology.id, s) for s in sorted(members)]
+                yield Violation("fixed-worker", f"{topology.id}: {supervisor}:{port} must stay", names)
+
+    def _of_slot(self, topology_id: str, w: Worker) -> Iterator[Violation]:
+        at, names = f"{w.supervisor}:{w.port}", [(topology_id, start) for start, _ in w.executors]
+        supervisor = self._supervisors.get(w.supervisor)
+        if supervisor is None or w.port not in supervisor.slots:
+            yield Violation("slot-exists", f"{at} is no slot of a live supervisor", names)
+        if (w.supervisor, w.port) in self._given_out:
+            yield Violation("slot-one-topology", f"{at} is given out twice", names)
+        self._given_out.add((w.supervisor, w.port))
+        if not w.executors:
+            yield Violation("workers", f"{at} is a worker without executors", [])
+
+    def _of_executor(
+        self, topology: Topology, e: Executor, w: Worker, fixed: Collection[tuple[str, int]]
+    ) -> Iterator[Violation]:
+        self._cpu_mhz[w.supervisor] += e.cpu_mhz
+        self._memory_mb[w.supervisor] += e.memory_mb
+        self._on_node[w.supervisor].append((topology.id, e.start))
+        supervisor = self._supervisors.get(w.supervisor)
+        if supervisor is not None and (w.supervisor, w.port) not in fixed:
+            yield from _where(self._excluded[supervisor.id], topology, e, supervisor)
+
+    def of_nodes(self, plan: Plan, *, broken: bool) -> Iterator[Violation]:
+        """Supervisors without CPU or memory for what all topologies take; `broken`: the plan is not whole."""
+        over = {n for n, s in self._supervisors.items() if _is_over(self._cpu_mhz[n], s)}
+        proved = _proved_mhz(self._model, plan, broken) if over else {}
+        for node, s in self._supervisors.items():
+            if node in over and _is_over(mhz := proved.get(node, self._cpu_mhz[node]), s):
+                yield Violation("cpu", f"{node}: {mhz:.0f} MHz of {s.limit_mhz:.0f} MHz", self._on_node[node])
+            if s.memory_mb > 0 and (mb := self._memory_mb[node]) > s.memory_mb * (1 + TOLERANCE):
+                yield Violation("memory", f"{node}: {mb:.0f} MB of {s.memory_mb:.0f} MB", self._on_node[node])
+
+
+def _is_over(mhz: float, supervisor: Supervisor) -> bool:
+    return mhz > supervisor.limit_mhz * (1 + TOLERANCE) + TOLERANCE
 
 
 def _proved_mhz(model: Model, plan: Plan, broken: bool) -> dict[str, float]:
