@@ -169,6 +169,10 @@ def _checked(topology: Topology) -> None:
         for name in pair:
             if name not in known:
                 raise UsageError(f"topology {topology.id}: apart names the component {name!r}, not listed")
+        if pair[0] == pair[1]:
+            raise UsageError(
+                f"topology {topology.id}: apart: {pair[0]!r} is apart from itself, expected two components"
+            )
     for m in topology.shared_memory:
         if not all(map(is_amount, (m.heap_mb, m.worker_mb, m.node_mb))):
             raise UsageError(f"topology {topology.id}: shared memory {m.name}: expected MB >= 0")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import types
 import typing
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal
 
 import msgspec
@@ -17,7 +17,7 @@ import msgspec
 from stormpilot.errors import UsageError
 from stormpilot.model.bounds import MOST, MOST_CORES, MOST_INT, MOST_PORT, is_amount, is_port, wrong_tasks
 from stormpilot.model.compiled import compile_model
-from stormpilot.model.values import Model, Topology, Value
+from stormpilot.model.values import Edge, Model, Supervisor, Topology, Value
 
 MOST_ALIKE = 20
 """Problems of one kind that are listed; the rest is counted."""
@@ -117,36 +117,41 @@ def _expected(hint: Any) -> str:
 def _errors(model: Model) -> Iterator[Problem]:
     yield from _twice([s.id for s in model.supervisors], "supervisors", "id")
     for i, s in enumerate(model.supervisors):
-        yield from _twice(s.slots, f"supervisors[{i}].slots", "")
-        for j, port in enumerate(s.slots):
-            if not is_port(port):
-                text = f"{s.id}: is {port}, expected a port from 0 to {MOST_PORT}"
-                yield _error("port", f"supervisors[{i}].slots[{j}]", text)
-        for name, most in (("cores", MOST_CORES), ("mhz", MOST)):
-            number = getattr(s, name)
-            if not 0 < number <= most:
-                text = f"{s.id}: is {number:g}, expected a number > 0, at most {most:g}"
-                yield _error("number", f"supervisors[{i}].{name}", text)
-        for name in ("memory_mb", "cpu_limit_mhz"):
-            if not is_amount(number := getattr(s, name)):
-                text = f"{s.id}: is {number:g}, expected a number >= 0, at most {MOST:g}"
-                yield _error("number", f"supervisors[{i}].{name}", text)
+        yield from _supervisor_errors(f"supervisors[{i}]", s)
     yield from _twice([t.id for t in model.topologies], "topologies", "id")
     slots = {(s.id, port) for s in model.supervisors for port in s.slots}
     for i, t in enumerate(model.topologies):
         yield from _topology_errors(f"topologies[{i}]", t, slots)
     starts = {t.id: {e.start for e in t.executors} for t in model.topologies}
     for i, edge in enumerate(model.traffic):
-        own = starts.get(edge.topology)
-        at = f"traffic[{i}]"
-        if own is None:
-            yield _error("traffic", f"{at}.topology", f"there is no topology {edge.topology!r}")
-            continue
-        for name, task in (("from", edge.from_), ("to", edge.to)):
-            if task not in own:
-                yield _error("traffic", f"{at}.{name}", f"{edge.topology} has no executor that starts at task {task}")
-        if not is_amount(edge.rate):
-            yield _error("number", f"{at}.rate", f"is {edge.rate:g}, expected tuples/s >= 0, at most {MOST:g}")
+        yield from _traffic_errors(f"traffic[{i}]", edge, starts)
+
+
+def _supervisor_errors(at: str, s: Supervisor) -> Iterator[Problem]:
+    yield from _twice(s.slots, f"{at}.slots", "")
+    for j, port in enumerate(s.slots):
+        if not is_port(port):
+            yield _error("port", f"{at}.slots[{j}]", f"{s.id}: is {port}, expected a port from 0 to {MOST_PORT}")
+    for name, most in (("cores", MOST_CORES), ("mhz", MOST)):
+        number = getattr(s, name)
+        if not 0 < number <= most:
+            yield _error("number", f"{at}.{name}", f"{s.id}: is {number:g}, expected a number > 0, at most {most:g}")
+    for name in ("memory_mb", "cpu_limit_mhz"):
+        if not is_amount(number := getattr(s, name)):
+            yield _error("number", f"{at}.{name}", f"{s.id}: is {number:g}, expected a number >= 0, at most {MOST:g}")
+
+
+def _traffic_errors(at: str, edge: Edge, starts: Mapping[str, set[int]]) -> Iterator[Problem]:
+    """What is wrong with a rate; `starts` are the executors of each topology by their first tasks."""
+    own = starts.get(edge.topology)
+    if own is None:
+        yield _error("traffic", f"{at}.topology", f"there is no topology {edge.topology!r}")
+        return
+    for name, task in (("from", edge.from_), ("to", edge.to)):
+        if task not in own:
+            yield _error("traffic", f"{at}.{name}", f"{edge.topology} has no executor that starts at task {task}")
+    if not is_amount(edge.rate):
+        yield _error("number", f"{at}.rate", f"is {edge.rate:g}, expected tuples/s >= 0, at most {MOST:g}")
 
 
 def _topology_errors(at: str, t: Topology, slots: set[tuple[str, int]]) -> Iterator[Problem]:
@@ -168,6 +173,11 @@ def _topology_errors(at: str, t: Topology, slots: set[tuple[str, int]]) -> Itera
     for j, last in zip(order, [None, *order], strict=False):
         if wrong := wrong_tasks(t.executors[j], None if last is None else t.executors[last]):
             yield _error("tasks", f"{at}.executors[{j}].{wrong[0]}", wrong[1])
+    for j, (a, b) in enumerate(t.apart):
+        for name in {a, b} - known:
+            yield _error("component", f"{at}.apart[{j}]", f"{t.id} lists no component {name!r}")
+        if a == b:
+            yield _error("component", f"{at}.apart[{j}]", f"{a!r} is apart from itself, expected two components")
     existing = {e.start for e in t.executors}
     used = {(a.supervisor, a.port) for a in t.assignment if a.start in existing}
     for j, slot in enumerate(t.fixed_workers):

@@ -86,6 +86,8 @@ BROKEN: list[tuple[Change, str, str]] = [
     (lambda d: d["topologies"][0]["executors"][1].update(component="z"), "topologies[0].executors[1].component", "'z'"),
     (lambda d: d["topologies"][0]["executors"][1].update(cpu_mhz=-5), "topologies[0].executors[1].cpu_mhz", "is -5"),
     (lambda d: d["topologies"][0]["components"][1].update(id="x"), "topologies[0].components[1].id", "'x' is there"),
+    (lambda d: d["topologies"][0].update(apart=[["x", "x"]]), "topologies[0].apart[0]", "'x' is apart from itself"),
+    (lambda d: d["topologies"][0].update(apart=[["x", "z"]]), "topologies[0].apart[0]", "lists no component 'z'"),
     (lambda d: d["topologies"][0].update(fixed_workers=[["c", 1]]), "topologies[0].fixed_workers[0]", "c:1 holds no"),
     (lambda d: d["traffic"][1].update({"from": 77}), "traffic[1].from", "no executor that starts at task 77"),
     (lambda d: d["traffic"][1].update({"to": 77}), "traffic[1].to", "no executor that starts at task 77"),
