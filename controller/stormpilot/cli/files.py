@@ -131,6 +131,8 @@ def check_outputs(outputs: Mapping[str, Path | None], inputs: Mapping[str, Path 
     """
     there: dict[Path, str] = {}
     for option, path in [*(inputs or {}).items(), *outputs.items()]:
+        if path == STDIN and option in outputs:
+            raise UsageError(f"{option} -: expected the name of a file")
         if path is None or path == STDIN:
             continue
         if option in outputs:

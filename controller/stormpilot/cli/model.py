@@ -59,10 +59,10 @@ def validate(
         for p in sorted(problems if everything else shortened(problems), key=lambda p: p.level):
             say(f"{p.level}: {model}: {p.field}: {p.text}")
         if not errors and found is not None:
-            warned = "" if not warnings else f", {warnings} warning{'s' if warnings > 1 else ''}"
+            warned = f", {_count(warnings, 'warning')}" if warnings else ""
             say(f"{model}: valid{warned}: {_size(found)}")
     if errors:
-        raise UsageError(f"{model}: {errors} error{'s' if errors > 1 else ''}, {warnings} warnings")
+        raise UsageError(f"{model}: {_count(errors, 'error')}, {_count(warnings, 'warning')}")
 
 
 def generate(
@@ -163,6 +163,10 @@ def show(model: FileArgument, format: FormatOption = Format.table) -> None:
         )
     else:
         say(f"present placement: {summary['unplacedExecutors']:,} of {compiled.executors:,} executors run nowhere")
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _kinds() -> None:

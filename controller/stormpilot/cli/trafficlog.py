@@ -195,5 +195,5 @@ def read_mined(path: Path) -> list[Mined]:
         return msgspec.json.decode(read_bytes(path, LARGE_BYTES), type=MinedLog).topologies
     except OSError as e:
         raise UsageError(f"{path} cannot be read: {e.strerror}") from e
-    except msgspec.DecodeError as e:
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as e:
         raise UsageError(f"{path} is not what `stormpilot trafficlog mine -o` writes: {e}") from e

@@ -66,7 +66,7 @@ def what_if(
 
     Exit code 1: there is no plan.
     """
-    from stormpilot.cli.files import check_outputs, read_model, write
+    from stormpilot.cli.files import check_outputs, compiled_model, write
     from stormpilot.model.what_if import Changes
     from stormpilot.operate.whatif import what_if as compare
     from stormpilot.planner import compute, planner_named
@@ -76,13 +76,13 @@ def what_if(
         add_nodes=tuple(_node(text) for text in add_node or []),
         remove_nodes=tuple(remove_node or []),
         scale_rates=tuple(_factor(text) for text in scale_rate or []),
-        new_topologies=None if new_topology is None else read_model(new_topology),
+        new_topologies=None if new_topology is None else compiled_model(new_topology).model,
     )
     if changes == Changes():
         raise UsageError("nothing is to be different: give --add-node, --remove-node, --scale-rate or --new-topology")
     given = None if model == LIVE else Path(model)
     check_outputs({"--output": output}, {"--model": given, "--new-topology": new_topology})
-    read = _live(live, measure) if given is None else read_model(given)
+    read = _live(live, measure) if given is None else compiled_model(given).model
 
     note_compiling()
 

@@ -41,7 +41,7 @@ def parse(text: str, where: str, folder: Path = Path()) -> Config:
     except yaml.YAMLError as e:
         mark = getattr(e, "problem_mark", None)
         line = f":{mark.line + 1}" if mark else ""
-        raise UsageError(f"{where}{line}: not valid YAML: {getattr(e, 'problem', None) or e}") from e
+        raise UsageError(f"{where}{line}: not valid YAML: {yaml_problem(e)}") from e
     except RecursionError as e:
         raise UsageError(f"{where}: nested too deeply for a configuration, which needs 4 levels") from e
     except ValueError as e:  # a number or a date that cannot be
@@ -61,6 +61,11 @@ def parse(text: str, where: str, folder: Path = Path()) -> Config:
             expected = f"{wrong[1]}, expected one of {', '.join(_choices(field))}"
         raise UsageError(f"{where}:{_line(lines, field)}: {field}: {expected}") from e
     return _with_absolute_paths(config, folder)
+
+
+def yaml_problem(error: yaml.YAMLError) -> str:
+    """What is wrong with a YAML text, in one line; without the place, which the caller tells by its line."""
+    return getattr(error, "problem", None) or " ".join(str(error).split())
 
 
 class _Loader(yaml.SafeLoader):

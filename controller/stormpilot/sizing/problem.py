@@ -19,7 +19,7 @@ import networkx as nx
 import yaml
 from msgspec import Meta
 
-from stormpilot.config.reading import read_yaml
+from stormpilot.config.reading import read_yaml, yaml_problem
 from stormpilot.config.section import NAME, in_words
 from stormpilot.errors import UsageError
 from stormpilot.sizing.performance import Performance
@@ -160,7 +160,7 @@ def parse(text: str, where: str, other: Callable[[str], Problem] | None = None) 
         except yaml.YAMLError as e:
             mark = getattr(e, "problem_mark", None)
             line = f":{mark.line + 1}" if mark else ""
-            raise UsageError(f"{where}{line}: not valid YAML: {getattr(e, 'problem', None) or e}") from e
+            raise UsageError(f"{where}{line}: not valid YAML: {yaml_problem(e)}") from e
         except (RecursionError, ValueError) as e:
             raise UsageError(f"{where}: not valid YAML: {e}") from e
         for line_number, key in _repeated(root):

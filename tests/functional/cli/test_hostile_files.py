@@ -46,6 +46,25 @@ def test_a_model_that_nobody_honest_wrote_is_one_error(
     assert "Traceback" not in found.err + found.out
 
 
+@pytest.mark.parametrize("option", ["--mined", "--replay"])
+def test_what_was_mined_or_replayed_and_nobody_honest_wrote_is_one_error(run: Run, tmp_path: Path, option: str) -> None:
+    (tmp_path / "r.json").write_bytes(DEEP)
+    found = run("trafficlog", "report", "--log", tmp_path, option, tmp_path / "r.json")
+    assert found.code == 2
+    assert "r.json is not what `stormpilot trafficlog" in found.err
+
+
+@pytest.mark.parametrize("option", ["--model", "--new-topology"])
+def test_what_if_names_the_file_that_is_wrong(run: Run, tmp_path: Path, option: str) -> None:
+    (tmp_path / "good.json").write_text(json.dumps(SOUND))
+    (tmp_path / "bad.json").write_bytes(with_rate(1e308))
+    given = ["--model", "good.json", "--new-topology", "good.json"]
+    given[given.index(option) + 1] = "bad.json"
+    found = run("what-if", *(tmp_path / g if g.endswith(".json") else g for g in given))
+    assert found.code == 2
+    assert "bad.json: traffic[0]: rate is 1e+308, expected" in found.err
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -92,6 +111,7 @@ def test_what_the_controller_would_refuse_is_named_with_its_key(run: Run, tmp_pa
         ("t.yaml", "[" * 3_000),
         ("t.yaml", "a: &a [*a]"),
         ("t.yaml", "a: 2001-99-99"),
+        ("t.yaml", "a: \x1b[31m"),
     ],
 )
 def test_a_topology_to_size_that_nobody_honest_wrote_is_one_error(
@@ -101,6 +121,7 @@ def test_a_topology_to_size_that_nobody_honest_wrote_is_one_error(
     found = run("size", tmp_path / name)
     assert found.code == 2
     assert name in found.err
+    assert "\n" not in found.err.strip()
     assert "Traceback" not in found.err + found.out
 
 

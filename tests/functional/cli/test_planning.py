@@ -134,10 +134,18 @@ def test_all_problems_are_listed_and_end_with_2(run: Run, files: Path) -> None:
     assert "topologies[0].workers: flights-1: is 0, expected at least 1" in done.out
     assert "traffic[0].to: flights-1 has no executor that starts at task 99" in done.out
     assert "warning: " in done.out
-    assert "2 errors" in done.err
+    assert "2 errors, 2 warnings" in done.err
     as_json = run("model", "validate", files / "bad.json", "-f", "json")
     assert as_json.code == 2
     assert json.loads(as_json.out)["errors"] == 2
+
+
+def test_one_warning_is_one(run: Run, files: Path) -> None:
+    document = json.loads((files / "m.json").read_text())
+    document["topologies"][0]["workers"] = 0
+    document["topologies"][0]["executors"][0]["measured"] = False
+    (files / "bad.json").write_text(json.dumps(document))
+    assert run("model", "validate", files / "bad.json").err.strip().endswith("bad.json: 1 error, 1 warning")
 
 
 def test_a_sound_model_is_called_valid(run: Run, files: Path) -> None:

@@ -25,3 +25,10 @@ def test_a_link_to_a_file_that_is_not_there_yet_is_taken(tmp_path: Path) -> None
     page = tmp_path / "page.html"
     page.symlink_to("other.html")
     check_outputs({"--page": page})
+
+
+def test_a_dash_is_no_file_to_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match="--output -: expected the name of a file"):
+        check_outputs({"--output": Path("-")}, {"--model": Path("-")})
+    check_outputs({"--output": Path("./-x")}, {"--model": Path("-")})

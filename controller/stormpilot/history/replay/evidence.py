@@ -78,5 +78,5 @@ def read(path: Path) -> Replay:
         return msgspec.json.decode(read_bytes(path, LARGE_BYTES), type=Replay)
     except OSError as e:
         raise UsageError(f"{path} cannot be read: {e.strerror}") from e
-    except msgspec.DecodeError as e:
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as e:
         raise UsageError(f"{path} is not what `stormpilot trafficlog replay` writes: {e}") from e
