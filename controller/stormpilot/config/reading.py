@@ -64,7 +64,7 @@ def parse(text: str, where: str, folder: Path = Path()) -> Config:
 
 
 def yaml_problem(error: yaml.YAMLError) -> str:
-    """What is wrong with a YAML text, in one line; without the place, which the caller tells by its line."""
+    """The problem of a YAML text in one line, without its place."""
     return getattr(error, "problem", None) or " ".join(str(error).split())
 
 

@@ -142,7 +142,7 @@ def _supervisor_errors(at: str, s: Supervisor) -> Iterator[Problem]:
 
 
 def _traffic_errors(at: str, edge: Edge, starts: Mapping[str, set[int]]) -> Iterator[Problem]:
-    """What is wrong with a rate; `starts` are the executors of each topology by their first tasks."""
+    """Errors of a rate; `starts` are the executors of each topology by their first tasks."""
     own = starts.get(edge.topology)
     if own is None:
         yield _error("traffic", f"{at}.topology", f"there is no topology {edge.topology!r}")
