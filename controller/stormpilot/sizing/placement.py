@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import msgspec
 import numpy as np
 
+from stormpilot.model.compiled import Floats
 from stormpilot.model.values import Infeasible, Model, Plan
 from stormpilot.planner import PLANNERS, compute
 from stormpilot.planner.registry import Value
@@ -74,7 +75,7 @@ def over_memory(problem: Problem, model: Model, plan: Plan) -> list[tuple[str, i
 
 
 def _least_slots(problem: Problem, model: Model) -> int:
-    """A lower bound of slots, by the memory of the threads: what does not fit there need not be tried.
+    """A lower bound of slots, by what the threads need: what does not fit there need not be tried.
 
     The bound by dual feasible functions u(k) for the packing of bins [Fekete and Schepers 1998]: it knows that three
     threads of 0.3 fill a slot.
@@ -86,7 +87,35 @@ def _least_slots(problem: Problem, model: Model) -> int:
         parts = np.floor((k + 1) * share)
         whole = (k + 1) * share - parts < NEARLY
         least = max(least, float(np.where(whole, share, parts / k).sum()))
+    if all(vm.slots == 1 for vm in problem.vms):  # elsewhere the slots of a VM share its CPU
+        cpu = np.array([e.cpu_mhz for e in topology.executors]) / (problem.slot.cpu_mhz * SLACK)
+        least = max(least, _least_with_large(np.stack([cpu, share], axis=1)))
     return math.ceil(least - NEARLY)
+
+
+def _least_with_large(shares: Floats) -> float:
+    """A lower bound of slots where large threads leave room for few of the others; `shares` (E x 2): CPU and memory.
+
+    Threads of more than half of a slot have one each. What does not fit beside them fills slots of its own.
+    """
+    least = 0.0
+    for share in shares.T:
+        large = share > 0.5 + NEARLY
+        beside = 1.0 - shares[large]
+        for kind in np.unique(shares[~large], axis=0):
+            if not kind.any():
+                continue
+            count = int((~large & (shares >= kind).all(axis=1)).sum())
+            alone = max(float(_fitting(np.ones((1, 2)), kind)[0]), 1.0)
+            own = max(count - float(_fitting(beside, kind).sum()), 0.0) / alone
+            least = max(least, float(large.sum()) + own)
+    return least
+
+
+def _fitting(room: Floats, kind: Floats) -> Floats:
+    """S -> how many threads that need `kind` (2) fit in the `room` (S x 2) of a slot."""
+    needed = kind > 0
+    return np.asarray(np.floor((np.maximum(room[:, needed], 0.0) / kind[needed]).min(axis=1) + NEARLY))
 
 
 def available() -> list[str]:

@@ -160,6 +160,29 @@ def test_numbers_of_slots_that_memory_rules_out_are_not_tried(planner: str, monk
     assert tried == [58]
 
 
+@pytest.mark.parametrize("planner", ["rsm", "sam"])
+def test_slots_that_hold_a_large_thread_and_little_beside_it_are_counted(
+    planner: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On VMs of one slot: 50 threads of 0.9 CPU leave room for one of 100 of 0.08 each, four of which fill a slot.
+
+    63 slots, where CPU and memory add up to fewer: each number between was searched in vain.
+    """
+    tried: list[int] = []
+    compute = placement.compute
+
+    def counted(model: Model, *args: Any, **given: Any) -> Plan | Infeasible:
+        tried.append(len(model.supervisors))
+        return compute(model, *args, **given)
+
+    monkeypatch.setattr(placement, "compute", counted)
+    large, quarter = model("b", (1, 4.5, 0.9, 0.05)), model("d", (1, 2.25, 0.08, 0.24))
+    sizing = problem([large, quarter], [("b", "d", 1.0)], rate_tps=225.0, vm_slots=(1,))
+    found = placed(sizing, 225.0, "lsa", planner)
+    assert tried[0] >= 63
+    assert tried[-1] == found.slots
+
+
 @settings(max_examples=25, deadline=None)
 @given(st.lists(st.tuples(st.integers(1, 12), st.sampled_from([0.01, 0.2, 0.25, 0.3, 1 / 3, 0.45, 0.5, 0.9, 1.0]))))
 def test_the_bound_of_slots_is_never_above_what_a_packing_needs(kinds: list[tuple[int, float]]) -> None:
