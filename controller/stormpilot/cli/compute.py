@@ -78,6 +78,9 @@ def compute(
     Same model, planner, parameters and seed give the same plan; only the clock (--budget) may
     cut it shorter, and the notes say so. Exit code 1: no plan keeps every hard constraint, or
     none was found; the text says which. 2: a wrong file or argument.
+
+    Without --budget `best` takes seconds for up to some hundred executors, and minutes where
+    planners are still to be compiled, or the machine is busy. Ctrl-C ends it without a plan.
     """
     started = time.monotonic()
     from stormpilot.model.cost import METRICS, metrics
