@@ -69,5 +69,5 @@ def test_placements_are_complete_and_the_same_for_the_same_seed(place: placement
     plan = place(model(), 3)
     c = compile_model(model())
     assert (c.slots_of(plan) >= 0).all()
-    if place is not placements.best:  # the same seed twice: planner/flow/test_planning.py has it
+    if place is not placements.best:  # the same seed twice: functional/planner/test_planning_on_flows.py has it
         assert place(model(), 3).topologies == plan.topologies

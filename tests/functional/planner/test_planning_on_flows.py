@@ -1,0 +1,56 @@
+"""Plans on flows: never worse than what planning on pairs gives, within all limits, and the same for the same seed."""
+
+from __future__ import annotations
+
+import msgspec
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from random_models import models
+from stormpilot.model.flow.model import flow_model
+from stormpilot.model.values import Infeasible, Input, Model, Plan
+from stormpilot.model.violations import violations
+from stormpilot.planner import compute
+
+GROUPINGS = st.sampled_from(["SHUFFLE", "SHUFFLE", "LOCAL_OR_SHUFFLE", "NONE", "FIELDS"])
+
+
+@st.composite
+def shuffled_models(draw: st.DrawFn) -> Model:
+    """Random models with every kind of hard constraint, and shuffles."""
+    model = draw(models(constrained=True))
+    topologies = []
+    for t in model.topologies:
+        components = []
+        for c in t.components:
+            inputs = [Input(component=i.component, grouping=draw(GROUPINGS)) for i in c.inputs]
+            components.append(msgspec.structs.replace(c, inputs=inputs))
+        topologies.append(msgspec.structs.replace(t, components=components))
+    return msgspec.structs.replace(model, topologies=topologies)
+
+
+@settings(max_examples=40, deadline=None)
+@given(shuffled_models(), st.sampled_from(["best", "partition"]), st.integers(0, 1000))
+def test_never_worse_than_planning_on_pairs_and_within_every_limit(model: Model, planner: str, seed: int) -> None:
+    quick = {"iterations": 10_000}
+    pairs = compute(model, planner, quick, seed=seed)
+    flows = compute(model, planner, quick, seed=seed, traffic="flow")
+    if isinstance(pairs, Infeasible):
+        assert isinstance(flows, Infeasible)
+        return
+    flow = flow_model(model)
+    was = flow.predict(flow.compiled.slots_of(pairs))
+    if isinstance(flows, Infeasible):  # all that was found overloads nodes, and more than what runs does
+        assert not flows.proved
+        assert was.overload_mhz + was.full_mhz > 1e-6
+        assert any(t.assignment for t in model.topologies)
+        return
+    assert violations(model, flows) == []
+    now = flow.predict(flow.compiled.slots_of(flows))
+    wrong = [p.overload_mhz + p.full_mhz for p in (was, now)]
+    assert wrong[1] <= wrong[0] + 1e-6
+    if wrong[0] <= 1e-6:
+        assert now.inter_node_tps <= was.inter_node_tps * (1 + 1e-3) + 1e-6 * now.total_tps + 1e-4 * now.total_tps
+    again = compute(model, planner, quick, seed=seed, traffic="flow")
+    assert isinstance(again, Plan)
+    assert again.topologies == flows.topologies
