@@ -1,4 +1,4 @@
-"""`exact` and its bound against every placement tried out, and against `best`, on random models."""
+"""`exact` and bounds against every placement tried out, and against `best`, on random models."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from stormpilot.model.cost import evaluate
 from stormpilot.model.values import Infeasible, Model, Plan, TopologyPlan, Worker
 from stormpilot.model.violations import violations
 from stormpilot.planner import compute
+from stormpilot.planner.bounds.groups import grouped_bound
 from stormpilot.planner.bounds.linear import levels_of, relaxation
 from stormpilot.planner.placement.objective import objective_of
 
@@ -112,3 +113,12 @@ def test_a_proved_optimum_of_the_ras_metric_is_never_undercut(model):
         given_up = any("given up" in n for n in (*exact.notes, *best.notes))
         assert given_up or best.metrics["ras_network_metric"] >= least - 1e-6
         assert f"{least:.6g}" in exact.notes[0]
+
+
+@settings(max_examples=25, deadline=None)
+@given(models())
+def test_the_bound_by_groups_is_never_above_a_plan_of_any_model(model):
+    """With sites, memory, pins, exclusions, fixed workers and nodes on one host."""
+    plan = compute(model, "exact", {"threads": 1})
+    if isinstance(plan, Plan):
+        assert grouped_bound(compile_model(model)) <= plan.metrics["inter_node_tps"] * (1 + 1e-9) + 1e-9

@@ -266,35 +266,6 @@ def test_what_the_clock_leaves_overloaded_is_no_plan(seed: int) -> None:
     assert isinstance(compute(model, "best", QUICK, traffic="flow"), Plan), "there is one, with time"
 
 
-def test_other_planners_plans_that_overload_no_node_and_no_executor_are_candidates() -> None:
-    """With no moves of its own, `best` is as good as the cheapest of them."""
-    model = loaded(Loaded(executors=160, topologies=5, load=0.75), np.random.default_rng(4))
-    flow, sound = flow_model(model), []
-    for name in (n for n in PLANNERS if n not in ("best", "exact")):
-        plan = compute(model, name, seed=3, traffic="flow")
-        assert isinstance(plan, Plan)
-        fills_up = flow.predict(flow.compiled.slots_of(plan)).full_mhz > 1e-6
-        if plan.metrics["flow_overload_mhz"] == 0 and not fills_up:
-            sound.append(plan.metrics["flow_inter_node_tps"])
-    assert sound
-    found = compute(model, "best", {"iterations": 0}, seed=3, traffic="flow")
-    assert isinstance(found, Plan)
-    assert found.metrics["flow_overload_mhz"] == 0
-    assert found.metrics["flow_inter_node_tps"] <= min(sound) * (1 + 1e-9)
-
-
-def test_best_is_not_dearer_than_partition_within_a_budget_either() -> None:
-    """The clock stands still: nobody can tell how fast the search is, so nobody searches, and starts are compared."""
-    model = loaded(Loaded(executors=160, topologies=5, load=0.6), np.random.default_rng(1))
-    one, best_of_all = (
-        compute(model, planner, {"iterations": iterations}, seed=3, traffic="flow", left_s=lambda: 1000.0)
-        for planner, iterations in (("partition", None), ("best", 0))
-    )
-    assert isinstance(one, Plan) and isinstance(best_of_all, Plan)
-    keys = [(p.metrics["flow_overload_mhz"] > 1e-3, p.metrics["flow_inter_node_tps"]) for p in (best_of_all, one)]
-    assert keys[0] <= keys[1]
-
-
 def test_a_part_of_the_time_is_no_reason_to_give_up() -> None:
     """What finds nothing on measured pairs in its part of the time is asked again with all of it."""
     asked: list[float] = []
