@@ -47,7 +47,7 @@ SHARED = (
     # what is hot does not change: the comparison is about the same traffic before and after
     Case("wordcount_comp", "wordcount_comp", {"wordcount.rate.tps": 12, "wordcount.shift.period.secs": 86400}),
 )
-"""Run side by side on one cluster, at rates that leave a machine of two cores idle half of the time."""
+"""Run side by side on one cluster, at rates that two cores carry."""
 BUSY = {
     "wordcount.rate.tps": 28,
     "wordcount.sentence.words": 3,
