@@ -250,7 +250,7 @@ public final class PilotScheduler implements IScheduler {
   public Map<String, Map<String, Double>> config() {
     try {
       return fallback.config();
-    } catch (RuntimeException e) {
+    } catch (Throwable e) {
       LOG.warn("fallback scheduler {} failed to return its configuration", fallback.name(), e);
       return Map.of();
     }
@@ -259,11 +259,20 @@ public final class PilotScheduler implements IScheduler {
   @Override
   public void cleanup() {
     if (zk != null) {
-      outbox.close();
-      watch.close();
-      zk.close();
+      ended("outbox", outbox::close);
+      ended("watch", watch::close);
+      ended("ZooKeeper client", zk::close);
     }
-    fallback.cleanup();
+    ended("fallback scheduler", fallback::cleanup);
+  }
+
+  /** End a part; one that fails must not keep the others, and their threads, alive. */
+  private static void ended(String part, Runnable end) {
+    try {
+      end.run();
+    } catch (Throwable e) {
+      tell("cannot end the " + part, e);
+    }
   }
 
   private static String version() {

@@ -121,9 +121,9 @@ final class Admission {
       SharingRules rules = SharingRules.of(member.details(), supervisor -> null);
       return PlanValidator.checkRules(
           member.candidate(), member.current(), rules, slots::resources);
-    } catch (RuntimeException e) {
+    } catch (Throwable e) {
       LOG.debug("cannot check the plan of {}", member.id(), e);
-      return new Rejection(Reason.RULE_BROKEN, "the plan cannot be checked: " + e.getMessage());
+      return new Rejection(Reason.RULE_BROKEN, "the plan cannot be checked: " + e);
     }
   }
 

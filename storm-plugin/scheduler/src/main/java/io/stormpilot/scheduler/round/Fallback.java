@@ -126,7 +126,7 @@ public final class Fallback {
       return scheduler instanceof MultitenantScheduler
           ? Isolation.ofUsers(config().keySet())
           : byMachines;
-    } catch (RuntimeException e) {
+    } catch (Throwable e) {
       LOG.warn("fallback scheduler {} failed to tell users' pools", name(), e);
       return byMachines;
     }
@@ -142,7 +142,7 @@ public final class Fallback {
       return scheduler instanceof MultitenantScheduler
           ? Isolation.pools(config())
           : new JsonObject();
-    } catch (RuntimeException e) {
+    } catch (Throwable e) {
       LOG.warn("fallback scheduler {} failed to tell users' pools", name(), e);
       return new JsonObject();
     }
@@ -155,7 +155,7 @@ public final class Fallback {
   public JsonObject guarantees() {
     try {
       return isResourceAware() ? SchedulingKeys.ofUsers(config()) : new JsonObject();
-    } catch (RuntimeException e) {
+    } catch (Throwable e) {
       LOG.warn("fallback scheduler {} failed to tell users' guarantees", name(), e);
       return new JsonObject();
     }
@@ -231,7 +231,7 @@ public final class Fallback {
       List<Change> evictions = copy.evictions(cluster, changes, isolation());
       changes.addAll(evictions);
       if (!ClusterEdit.carryOut(cluster, changes)) {
-        return name() + " placed a topology on an occupied slot";
+        return name() + " made changes that Storm's cluster refuses; the log of Nimbus says why";
       }
       evictions.forEach(change -> outcome.evicted().add(change.topologyId()));
       outcome.waiting().putAll(waiting);

@@ -124,9 +124,9 @@ final class MoveStep {
   static List<MoveUnit> unitsOf(TopologyContext topology) {
     try {
       return MoveUnit.between(topology.current(), topology.memory().inForce());
-    } catch (RuntimeException e) {
+    } catch (Throwable e) {
       LOG.error("cannot carry out the plan of {}; it stays as it is", topology.id(), e);
-      String text = "the plan cannot be carried out from where executors are: " + e.getMessage();
+      String text = "the plan cannot be carried out from where executors are: " + e;
       topology.memory().broke(new Rejection(Reason.ASSIGNMENT_DIFFERS, text));
       return List.of();
     }

@@ -89,9 +89,9 @@ final class RepairStep {
     try {
       work.accept(topology);
       m.failed(null);
-    } catch (RuntimeException e) {
+    } catch (Throwable e) {
       taken = null; // perhaps it counts what has not come
-      String text = "no place can be sought for executors that run nowhere: " + e.getMessage();
+      String text = "no place can be sought for executors that run nowhere: " + e;
       if (m.failed(text)) {
         LOG.error("cannot repair: topology={}; its other executors run on", topology.id(), e);
       }

@@ -3,6 +3,8 @@ package io.stormpilot.scheduler.round;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import com.google.gson.JsonObject;
+import io.stormpilot.scheduler.state.Isolation;
 import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
@@ -22,6 +24,7 @@ import org.apache.storm.scheduler.DefaultScheduler;
 import org.apache.storm.scheduler.IScheduler;
 import org.apache.storm.scheduler.Topologies;
 import org.apache.storm.scheduler.TopologyDetails;
+import org.apache.storm.scheduler.multitenant.MultitenantScheduler;
 import org.apache.storm.scheduler.resource.ResourceAwareScheduler;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -260,6 +263,23 @@ class FallbackTest {
     story.round();
 
     assertEquals(List.of(Set.of("free"), Set.of("free"), Set.of("free")), seen);
+  }
+
+  /** The scheduler of pools, which cannot tell them. */
+  private static final class Silent extends MultitenantScheduler {
+    @Override
+    public Map<String, Number> config() {
+      throw new AssertionError("as it happens");
+    }
+  }
+
+  /** They are asked for in every round, before it and for the snapshot after it. */
+  @Test
+  void aFallbackThatCannotTellItsPoolsHasNone() {
+    Fallback fallback = Fallback.prepare(new Silent(), Map.of(), new StormMetricsRegistry());
+
+    assertEquals(new JsonObject(), fallback.pools());
+    assertEquals(Isolation.NONE, fallback.isolation());
   }
 
   @SuppressWarnings("unchecked")
