@@ -25,7 +25,7 @@ from benchmarks.accuracy.processes import age_s
 from benchmarks.accuracy.windows import Measured, Windows
 from benchmarks.command import cpu_name, exit_with
 from benchmarks.flow.jobs import Placer, until
-from stormpilot.errors import UnreachableError
+from stormpilot.errors import UnreachableError, UsageError
 from stormpilot.local.build import hook_jar
 from stormpilot.local.cluster import LocalCluster
 from stormpilot.local.spec import PATIENT, ClusterSpec, NodeSpec
@@ -67,7 +67,7 @@ def main() -> int:
     arguments = parser.parse_args()
     BENCH.mkdir(parents=True, exist_ok=True)
     chosen = arguments.sets or sorted(SETS)
-    kept = [w for seed in arguments.beside for name in chosen for w in windows.read(kept_in(name, seed))]
+    kept = [w for seed in arguments.beside for name in chosen for w in _of_another_run(name, seed, arguments.seed)]
     for name in chosen:
         file = kept_in(name, arguments.seed)
         measured = windows.read(file) if (arguments.report or arguments.more) and file.exists() else []
@@ -85,6 +85,12 @@ def main() -> int:
 def kept_in(set_name: str, seed: int) -> Path:
     """File of a set's windows in a run."""
     return BENCH / f"{set_name}-{seed}.msgpack"
+
+
+def _of_another_run(set_name: str, seed: int, own_seed: int) -> list[Measured]:
+    if seed == own_seed or not kept_in(set_name, seed).exists():
+        raise UsageError(f"--beside {seed}: expected the seed of another run whose windows are kept in {BENCH}")
+    return windows.read(kept_in(set_name, seed))
 
 
 def write(
@@ -150,9 +156,9 @@ def page(found: list[table.Row], result: dict[str, Any]) -> list[str]:
         f"isolated nodes of {p['cores']:g} cores and {p['mbit']:.0f} Mbit/s; every worker was {p['warm_s']:.0f} s old, "
         f"and {p['settle_s']:.0f} s were without a gap, before each window of {p['window_s']:.0f} s; "
         f"{_seeds(p['seeds'])}. The machine was {result['busy_ratio'][0]:.0%} to {result['busy_ratio'][1]:.0%} busy, "
-        "and work at the lowest "
-        f"priority took {result['nice_ratio'][0]:.0%} to {result['nice_ratio'][1]:.0%} besides: nodes share the cores "
-        "of one machine here, which do less the busier they are, and that work keeps all of them busy all the time. "
+        f"and work at the lowest priority took {result['nice_ratio'][0]:.0%} to {result['nice_ratio'][1]:.0%} "
+        "besides: nodes share the cores of one machine here, which do less the busier they are, and that work keeps "
+        "all of them busy all the time. "
         f"{_speed(result['speed_ratio'], result['as_counted'])}Every placement "
         "is predicted from the window before it, by the model without places (an executor's CPU goes with it) and by "
         "the one with places ([decision 18](../decisions/0018-cpu-by-places.md)), which has learned from the windows "

@@ -183,7 +183,8 @@ def page(result: Mapping[str, Any]) -> str:
         f"s, seed {took['seed']}. Each placement is predicted from what was measured under the one before (`by "
         "flows`: the flow model; `by pairs`: every pair of executors goes on as it was). `before` are all tuples/s "
         "then; where they differ from those measured afterwards, the sources themselves sent more or less, which no "
-        "model knows. [JSON](flow.json)."
+        "model knows. Threads without tuples look for them a hundred times a second, not a thousand as by Storm's "
+        "default (`topology.bolt.wait.progressive.level3.sleep.millis: 10`). [JSON](flow.json)."
     )
     parts = ["# The flow model against a real cluster", filled(about), "\n".join(table.markdown(judged))]
     parts.append(filled(f"{table.sentence(judged)}."))

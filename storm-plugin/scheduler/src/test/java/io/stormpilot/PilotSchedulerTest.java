@@ -29,6 +29,7 @@ import org.apache.logging.log4j.core.filter.AbstractFilter;
 import org.apache.storm.DaemonConfig;
 import org.apache.storm.metric.StormMetricsRegistry;
 import org.apache.storm.scheduler.Cluster;
+import org.apache.storm.scheduler.DefaultScheduler;
 import org.apache.storm.scheduler.SchedulerAssignment;
 import org.apache.storm.scheduler.Topologies;
 import org.apache.storm.shade.org.apache.curator.framework.CuratorFramework;
@@ -129,6 +130,28 @@ class PilotSchedulerTest {
     Cluster cluster = story.topology("new", 2, 4).cluster();
     scheduler.schedule(cluster.getTopologies(), cluster);
     assertEquals(4, cluster.getAssignmentById("new").getExecutors().size());
+    assertDoesNotThrow(scheduler::cleanup);
+  }
+
+  /** A fallback that cannot be asked, and does not end. */
+  public static final class Stubborn extends DefaultScheduler {
+    @Override
+    public Map<String, Map<String, Double>> config() {
+      throw new AssertionError("as it happens");
+    }
+
+    @Override
+    public void cleanup() {
+      throw new AssertionError("as it happens");
+    }
+  }
+
+  @Test
+  void anErrorOfTheFallbackLeavesNeitherConfigNorCleanup() throws Exception {
+    Map<String, Object> conf = withoutZookeeper();
+    conf.put(PilotConfig.FALLBACK_SCHEDULER, Stubborn.class.getName());
+    PilotScheduler scheduler = prepared(conf);
+    assertEquals(Map.of(), scheduler.config());
     assertDoesNotThrow(scheduler::cleanup);
   }
 
