@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 from rich.console import Console
 
-from benchmarks.accuracy import table, windows
+from benchmarks.accuracy import latency, table, windows
 from benchmarks.accuracy.cases import SETS, WORKERS, Case
 from benchmarks.accuracy.constants import constants, executor_threads
 from benchmarks.accuracy.contention import Filler, Probe
@@ -54,13 +54,13 @@ def say(text: str) -> None:
 def main() -> int:
     """Measure the sets asked for, and judge both models on all that was measured; 0 where the goal is reached."""
     parser = argparse.ArgumentParser(prog="make bench-accuracy", description=__doc__)
-    parser.add_argument("--settle-s", type=float, default=12.0, help="seconds without a gap before a window")
+    parser.add_argument("--settle-s", type=float, default=20.0, help="seconds without a gap before a window")
     parser.add_argument("--warm-s", type=float, default=40.0, help="age of every worker before a window")
-    parser.add_argument("--window-s", type=float, default=32.0, help="length of a measured window")
+    parser.add_argument("--window-s", type=float, default=60.0, help="length of a measured window")
     parser.add_argument("--seed", type=int, default=1, help="of the placements")
     parser.add_argument("--beside", type=int, action="append", default=[], help="seed of a run to judge as well")
     parser.add_argument("--set", dest="sets", action="append", choices=sorted(SETS), help="topologies side by side")
-    parser.add_argument("--within-s", type=float, default=900.0, help="of a set: no placement is begun after it")
+    parser.add_argument("--within-s", type=float, default=1200.0, help="of a set: no placement is begun after it")
     parser.add_argument("--more", action="store_true", help="go on after the placements that were measured before")
     parser.add_argument("--report", action="store_true", help="measure nothing: judge what is there")
     parser.add_argument("--publish", action="store_true", help="write docs/results/accuracy.md too")
@@ -120,6 +120,7 @@ def write(
         "constants": constants(kept),
         "threads": executor_threads(kept),
         "rows": table.as_json(found),
+        "latency": latency.as_json(latency.rows(kept)),
     }
     file = BENCH.parent / "accuracy.json"
     file.write_text(json.dumps(result, indent=1) + "\n")
@@ -185,6 +186,7 @@ def page(found: list[table.Row], result: dict[str, Any]) -> list[str]:
         "`rate`: tuples/s then, against the window that the prediction was made from.",
         "",
         *_children(result.get("children_cores", {})),
+        *latency.markdown(result.get("latency", {})),
         "## Constants",
         "",
         f"What a topology's own windows do not tell is drawn to constants. They fit {c['workers_windows']} windows of "
@@ -275,14 +277,14 @@ def run(
         say(f"{NODES} isolated nodes are up, {NODE.cores} cores and {NODE.mbit:.0f} Mbit/s each")
         ids = [case.submit(cluster, BENCH) for case in cases]
         watch = Windows(cluster, dict(zip(ids, (c.name for c in cases), strict=True)), probe)
-        until("topologies report", lambda: _missing(watch, ids, 10.0), PATIENCE_S)
+        until("topologies report", lambda: _missing(watch, ids, windows.SHORT_S), PATIENCE_S)
         placer = Placer(cluster)
         done = {m.placement for m in measured}
         for place in (p for p in ROUNDS if p.__name__ not in done):
             if time.monotonic() - began > arguments.within_s:
                 say(f"{place.__name__} and what follows is left out: {arguments.within_s:.0f} s are over")
                 break
-            plans = {t: place(_part(watch.model(t, 10.0), i), arguments.seed + i) for i, t in enumerate(ids)}
+            plans = {t: place(_part(watch.model(t, windows.SHORT_S), i), arguments.seed + i) for i, t in enumerate(ids)}
             _apply(watch, placer, plans)
             try:
                 until("workers are warm", lambda: _young(watch, ids, arguments.warm_s), PATIENCE_S)

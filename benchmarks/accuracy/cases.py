@@ -59,7 +59,12 @@ def java(name: str, rate_tps: float, **options: Any) -> Case:
 SETS = {
     "flights": (
         Case("flights", PYTHON, False, {"flights.rate.tps": 40}),
-        Case("wordcount_comm", PYTHON, True, {"wordcount.rate.tps": 12, "wordcount.sentence.words": 5}),
+        Case(
+            "wordcount_comm",
+            PYTHON,
+            True,
+            {"wordcount.rate.tps": 12, "wordcount.sentence.words": 5, "topology.stats.sample.rate": 1.0},
+        ),
     ),
     "diamond": (
         java("diamond", 150.0),

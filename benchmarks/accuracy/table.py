@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -53,21 +53,24 @@ class Row:
 
 
 def rows(windows: Iterable[Measured]) -> list[Row]:
-    """All rows of windows in the order in which they were measured; what is learned comes from those before alone.
+    """All rows of windows in the order in which they were measured."""
+    return [row for a, b, evidence in followed(windows) for row in _compared(a, b, evidence)]
 
-    Nothing is learned from another run.
+
+def followed(windows: Iterable[Measured]) -> Iterator[tuple[Measured, Measured, Evidence]]:
+    """Each window with the next one of its topology and run, and what the windows until then have taught.
+
+    What was disturbed is neither predicted nor learned from, and nothing is learned from another run.
     """
     by_run: defaultdict[tuple[int, str], list[Measured]] = defaultdict(list)
     for w in windows:
-        if w.contention.text() is None:  # what was disturbed is neither predicted nor learned from
+        if w.contention.text() is None:
             by_run[w.seed, w.name].append(w)
-    found = []
     for own in by_run.values():
         evidence = Evidence()
         for a, b in itertools.pairwise(own):
             evidence = learned(a, evidence)
-            found += _compared(a, b, evidence)
-    return found
+            yield a, b, evidence
 
 
 def learned(window: Measured, evidence: Evidence) -> Evidence:
@@ -80,8 +83,7 @@ def learned(window: Measured, evidence: Evidence) -> Evidence:
 
 def _compared(a: Measured, b: Measured, evidence: Evidence) -> list[Row]:
     after_model = b.model()
-    plan = compile_model(after_model).plan_of(compile_model(after_model).current)
-    plan = _of_run(plan, after_model, a.model())
+    plan = plan_in(a.model(), after_model)
     before = _node_cores(a.model(AS_BEFORE), plan)
     after = _node_cores(a.model(evidence=evidence), plan)
     measured = b.node_cores()
@@ -107,9 +109,10 @@ def _compared(a: Measured, b: Measured, evidence: Evidence) -> list[Row]:
     ]
 
 
-def _of_run(plan: Plan, after: Model, before: Model) -> Plan:
-    """The plan with the topology's id and the ports of another run: the first port of a node for its first."""
-    (only,) = plan.topologies
+def plan_in(before: Model, after: Model) -> Plan:
+    """Plan of an earlier model that is what runs in a later one: the first port of a node for its first."""
+    c = compile_model(after)
+    (only,) = c.plan_of(c.current).topologies
     mine = {s.id: sorted(s.slots) for s in before.supervisors}
     port = {(s.id, p): mine[s.id][i] for s in after.supervisors for i, p in enumerate(sorted(s.slots))}
     workers = [msgspec.structs.replace(w, port=port[w.supervisor, w.port]) for w in only.workers]

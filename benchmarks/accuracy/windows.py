@@ -24,7 +24,9 @@ from stormpilot.observe.build import ModelWithReadiness, build
 from stormpilot.observe.cpu_law import Evidence
 from stormpilot.observe.task_rates import TaskRates
 
-LONGEST_S = 40.0  # a history keeps twelve readings of it: more, and the short windows had none
+SHORT_S = 20.0
+"""Window of a model that is only to be placed by, seconds."""
+LONGEST_S = 72.0  # a history keeps twelve readings of it: more, and the short windows had none
 LIMIT_RATIO = 0.8
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from benchmarks.accuracy import table, windows
+from benchmarks.accuracy import latency, table, windows
 from benchmarks.accuracy.constants import constants
 from benchmarks.accuracy.contention import Clocks, Contention, Filler, Probe
 from benchmarks.accuracy.processes import WorkerCpu
@@ -117,6 +117,32 @@ def test_contention_is_told_apart_from_work_at_low_priority() -> None:
     assert (found.busy_ratio, found.nice_ratio, found.steal_ratio) == pytest.approx((0.6, 0.3, 0.03))
     assert found.throttled_ratio == {"a": pytest.approx(0.2)}
     assert found.text() == "3% of the CPU was taken by the hypervisor"
+
+
+def acked(w: Measured, bound_ms: float, tuples: int) -> Measured:
+    """The window in which the spout's tuples were acked within that time."""
+    spout = msgspec.structs.replace(w.rates[1], emitted_tps=50.0, latency_ms=((bound_ms, tuples),))
+    return msgspec.structs.replace(w, rates={**w.rates, 1: spout})
+
+
+def test_latency_is_predicted_from_the_window_before() -> None:
+    """Two hops fewer between nodes: 20 ms were measured before, so that less is predicted, and not a part of it."""
+    apart, together = acked(window("apart", APART), 20.8, 200), acked(window("together", TOGETHER), 17.2, 100)
+    (row,) = latency.rows([apart, together])
+    assert (row.placement, row.tuples) == ("together", 100)
+    assert row.before_ms == pytest.approx(20.8 / 1.1**0.5)
+    assert row.before_ms - 5.0 < row.predicted_ms < row.before_ms
+    told = latency.as_json([row])
+    assert told["summary"]["predicted_median"] == pytest.approx(abs(row.error))
+    assert abs(row.error) < abs(row.error_as_before)
+    assert any(f"{row.predicted_ms:.1f}" in line for line in latency.markdown(told))
+
+
+def test_latency_of_few_tuples_or_of_none_is_not_judged() -> None:
+    apart, together = window("apart", APART), window("together", TOGETHER)
+    assert latency.rows([apart, together]) == []
+    assert latency.rows([acked(apart, 20.8, 200), acked(together, 17.2, latency.LEAST_TUPLES - 1)]) == []
+    assert latency.as_json([]) == {}
 
 
 def test_a_slower_machine_is_no_cost_of_a_placement() -> None:

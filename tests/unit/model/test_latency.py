@@ -109,19 +109,25 @@ def test_a_tuple_waits_for_the_longest_of_its_ways(near_tps: float, far_tps: flo
     assert of(whole) == pytest.approx(ms)
 
 
-def test_measured_latency_changes_by_as_much_as_the_model_says() -> None:
-    """Measured 40 ms where the model says 10: twice as much by the model is 10 ms more, half as much is half of it."""
-    c = compile_model(chain(("b", 1), latency_ms=40.0))
-    numbers = c.slot_numbers()
-
-    def at(slot: tuple[str, int]) -> float:
+def _moved_from_the_same_rack(measured_ms: float) -> dict[tuple[str, int], float]:
+    """Latency by where the sink goes, ms, where so much is measured and the model says 10."""
+    c = compile_model(chain(("b", 1), latency_ms=measured_ms))
+    found = {}
+    for slot in (("a", 2), ("b", 1), ("c", 1)):
         placement = c.current.copy()
-        placement[1] = numbers[slot]
-        return float(latency_ms(c, placement, hops=HOPS)[0])
+        placement[1] = c.slot_numbers()[slot]
+        found[slot] = float(latency_ms(c, placement, hops=HOPS)[0])
+    return found
 
-    assert at(("b", 1)) == pytest.approx(40.0)
-    assert at(("a", 2)) == pytest.approx(4.0)
-    assert at(("c", 1)) == pytest.approx(130.0)
+
+def test_what_was_measured_beyond_the_model_stays() -> None:
+    """30 of 40 ms are not of this model: no placement takes them away."""
+    assert _moved_from_the_same_rack(40.0) == pytest.approx({("a", 2): 31.0, ("b", 1): 40.0, ("c", 1): 130.0})
+
+
+def test_model_that_says_more_than_was_measured_is_too_high_everywhere() -> None:
+    """Half of what it says was measured: no latency is below 0, and another way is not dearer than it is."""
+    assert _moved_from_the_same_rack(5.0) == pytest.approx({("a", 2): 0.5, ("b", 1): 5.0, ("c", 1): 50.0})
 
 
 def test_circles_are_gone_once_round() -> None:
