@@ -133,7 +133,7 @@ class LoadSection(Section, frozen=True, kw_only=True):
             description="after a step in a topology's traffic, a cycle starts and its rates are means since then, as "
             "soon as that is so long; 0: steps are not looked for"
         ),
-    ] = 8.0
+    ] = 5.0
     settle_s: Annotated[SecondsOrZero, Meta(description="time after a change of the placement that is left out")] = 20.0
     max_report_age_s: Annotated[
         Seconds, Meta(extra=ADVANCED, description="a task that is silent for longer counts as not measured")

@@ -193,19 +193,19 @@ class _Case:
         """GAIN_NOT_SUSTAINED until N cycles in a row showed the gain; N more for every plan but the first of the hour.
 
         Traffic that changes faster is not followed: a gain of minutes is not worth the restarts. A plan without
-        restarts waits for N cycles only, or until the gain is beyond the noise.
+        restarts waits for N cycles only, or until the gain is beyond the noise; so does one that answers a step, which
+        two intervals have shown, where at most one plan moved the topology within the hour.
         """
         t, now_ms, config = self.topology.id, self.criteria.now_ms, self.criteria.decide
         rolling = self._strategy().how == "rolling"
+        plans = plans_within_the_hour(self.criteria.spent.get(t, ()), now_ms, config.cool_down_s)
+        tested = rolling or (self.subject.changed and plans <= 1)
         spacing_s = self.criteria.changed_spacing_s if self.subject.changed else self.criteria.hit_spacing_s
         kept_s = HITS_KEPT * self.criteria.hit_spacing_s
-        memory = self.memory.hit(t, now_ms, spacing_s, kept_s, self._evidence() if rolling else 0.0)
-        if rolling and memory.hits[t].evidence >= ENOUGH:
-            return self._back_again(act) or act, memory
-        plans = plans_within_the_hour(self.criteria.spent.get(t, ()), now_ms, config.cool_down_s)
+        memory = self.memory.hit(t, now_ms, spacing_s, kept_s, self._evidence() if tested else 0.0)
         times = 1 if rolling else max(1, plans)
         hits, wanted = memory.hits[t].count, config.consecutive_hits * times
-        if hits < wanted:
+        if hits < wanted and not (tested and memory.hits[t].evidence >= ENOUGH):
             text = f"{act.text}; seen {hits} of {wanted} times in a row"
             text += f" ({plans} plans moved it within the hour)" if times > 1 else ""
             return self._skip(Reason.GAIN_NOT_SUSTAINED, text, hits, wanted), memory

@@ -61,13 +61,27 @@ def test_the_rates_of_the_cycle_are_those_since_the_step() -> None:
     assert rollout.window_s >= 30, "the effect is not judged by a few seconds"
 
 
-def test_a_plan_that_restarts_workers_sees_the_gain_twice_and_does_not_wait_for_the_period() -> None:
-    w, t = world(base=BASE.replace("mode: act", "mode: act, move_strategy: restart"))
-    w.traffic, began_ms, before = dict(MOST_TO_FIRST), w.now_ms, len(w.reports)
-    while w.plan(t) is None and w.now_ms < began_ms + 100_000:
+def reasons_until_planned(w: World, t: str) -> list[str]:
+    """What cycles say of a step until a plan answers it, before the next whole period."""
+    w.traffic, began_ms, before, plan = dict(MOST_TO_FIRST), w.now_ms, len(w.reports), w.plan(t)
+    while w.plan(t) == plan and w.now_ms < began_ms + 100_000:
         w.tell(2)
     assert w.now_ms < began_ms + 30_000
-    assert [r.decisions[t].reason for r in w.reports[before:]] == ["GAIN_NOT_SUSTAINED", "GAIN"]
+    return [r.decisions[t].reason.value for r in w.reports[before:]]
+
+
+RESTARTS = BASE.replace("mode: act", "mode: act, move_strategy: restart")
+
+
+def test_a_gain_beyond_the_noise_after_a_step_pays_for_restarts_at_once() -> None:
+    w, t = world(base=RESTARTS)
+    assert reasons_until_planned(w, t) == ["GAIN"]
+
+
+def test_a_gain_within_the_noise_is_seen_twice_and_does_not_wait_for_the_period() -> None:
+    """From window to window more than a third goes to and fro: one look at a step tells nothing."""
+    w, t = world("verify: {noise_floor_ratio: 0.9}\n", base=RESTARTS)
+    assert reasons_until_planned(w, t) == ["GAIN_NOT_SUSTAINED", "GAIN"]
 
 
 def test_a_step_is_told_as_often_as_a_gain_has_to_be_seen() -> None:

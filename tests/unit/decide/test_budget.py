@@ -10,7 +10,7 @@ from doubles.models import NOW_MS, PAIRED, SPREAD, Slots, model, plan, plan_mess
 from stormpilot.config import BudgetSection, DecideSection
 from stormpilot.decide.criteria import Criteria
 from stormpilot.decide.judge import Verdict, judge
-from stormpilot.decide.memory import Hits, Memory
+from stormpilot.decide.memory import Hits, Memory, Shares
 from stormpilot.decide.move_strategy import MoveStrategy
 from stormpilot.decide.reasons import Reason
 from stormpilot.messages.moves import MoveState, Spent
@@ -116,6 +116,29 @@ def test_plan_without_restarts_need_not_last_longer() -> None:
     spent = {"flights-1": [moved(m) for m in (50, 30, 10)]}
     d = judged(BudgetSection(), spent, Memory(), strategy=MoveStrategy("rolling", "", steps=2)).decisions["flights-1"]
     assert d.reason is Reason.GAIN
+
+
+@pytest.mark.parametrize(
+    ("changed", "minutes_ago", "reason"),
+    [
+        (True, (), Reason.GAIN),
+        (True, (50,), Reason.GAIN),
+        (True, (50, 30), Reason.GAIN_NOT_SUSTAINED),
+        (False, (), Reason.GAIN_NOT_SUSTAINED),
+    ],
+)
+def test_step_is_answered_at_once_by_the_first_plans_of_an_hour(
+    changed: bool, minutes_ago: tuple[int, ...], reason: Reason
+) -> None:
+    """Each cycle has the same share, so that the gain is far beyond the noise."""
+    placement = frozenset((a.start, a.supervisor, a.port) for a in topology(SPREAD).assignment)
+    memory = Memory(shares={"flights-1": Shares(placement, (0.5,) * 10, (100.0,) * 10, NOW_MS - 30_000)})
+    terms = Criteria(
+        DecideSection(consecutive_hits=2), NOW_MS, 10, spent={"flights-1": [moved(m) for m in minutes_ago]}
+    )
+    who = subject(topology(SPREAD), changed=changed)
+    verdict = judge(model(who.topology), {"flights-1": who}, plan(PAIRED), memory, terms)
+    assert verdict.decisions["flights-1"].reason is reason
 
 
 @pytest.mark.parametrize(
