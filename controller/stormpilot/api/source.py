@@ -15,6 +15,7 @@ from stormpilot.errors import StormpilotError, UnreachableError
 from stormpilot.model.values import Model
 from stormpilot.observe.reader import Reader, StoreSnapshot
 from stormpilot.operate import Operator
+from stormpilot.operate.pauses import pauses
 from stormpilot.operate.status import gather
 from stormpilot.zookeeper.client import ZooKeeper
 from stormpilot.zookeeper.paths import Paths
@@ -102,10 +103,12 @@ class Source:
         return Operator(self.zookeeper, self.paths, who, why, dry_run)
 
     def _gather(self) -> dict[str, Any]:
-        reader = Reader(self.zookeeper, self.paths)
+        zookeeper = self.zookeeper
+        reader = Reader(zookeeper, self.paths)
         seen = reader.read()
+        paused = pauses(zookeeper, self.paths, seen.paused)
         reports, problems = reader.read_loads(sorted(seen.topologies))
         if self.board.part == "standby" and seen.contenders:
             self.board.leader = seen.contenders[0]
         hosts = self.config.zookeeper.hosts
-        return gather(hosts, self.paths, seen, reports, {**seen.problems, **problems}, self._now_ms())
+        return gather(hosts, self.paths, seen, reports, {**seen.problems, **problems}, self._now_ms(), paused)

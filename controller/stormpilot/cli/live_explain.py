@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from stormpilot import clock
 from stormpilot.cli.live import Live, live_command
 from stormpilot.cli.output import print_table, say
 from stormpilot.cli.what_if import measured_model
@@ -14,6 +15,7 @@ from stormpilot.cli.what_if import measured_model
 if TYPE_CHECKING:
     from stormpilot.messages.controller_state import TopologyView
     from stormpilot.messages.core import PlanMessage, TopologySnapshot
+    from stormpilot.observe.reader import StoreSnapshot
     from stormpilot.operate.explanation import Explained
     from stormpilot.planner.explain.explain import Explanation
 
@@ -59,12 +61,14 @@ def explain(
             planned = proposed(operator.zookeeper, operator.paths, i)
         found = explained(belief.model, i, settings, planned)
         found, unmeasured = judgeable(found, unmeasured, measure)
+    placed = why_placed(seen, i, clock.now_ms())
     passed = [] if view is None else gates(view.action, view.reason)
     answer = {
         "topology": i,
         "decision": view,
         "gates": [{"question": g.question, "state": g.state} for g in passed],
         "remedy": remedy(view.action, view.reason, view.name) if view is not None else "",
+        "published": placed,
         "plan": None if planned is None else planned.plan_id,
         "traffic": None if found is None else found.traffic,
         "executors": [] if found is None else found.executors,
@@ -76,7 +80,7 @@ def explain(
         if view is None:
             say(f"{topology}: no controller has decided about it yet (stormpilot status)")
         else:
-            _decision(view)
+            _decision(view, placed)
             print_table(["gate", ""], [[g.question, g.state] for g in passed])
         _routes(seen.topologies.get(i))
         if unmeasured:
@@ -96,7 +100,20 @@ def judgeable(found: Explained | None, unmeasured: str, measure_s: float) -> tup
     return None, f"{unmeasured}; the placement cannot be judged by that: --measure {2 * measure_s:g} takes longer"
 
 
-def _decision(view: TopologyView) -> None:
+def why_placed(seen: StoreSnapshot, topology_id: str, now_ms: int) -> str:
+    """The sentence on the plan that placed a topology last, with its reason and age."""
+    from stormpilot.operate.status import age
+
+    plan = seen.plans.get(topology_id)
+    if plan is None or plan.message is None:
+        return "" if plan is not None else "none yet"
+    p = plan.message
+    name = seen.topologies[topology_id].name if topology_id in seen.topologies else topology_id
+    when = f"{age((now_ms - plan.since_ms) / 1000)} ago"
+    return f"{p.plan_id}, published {when}: {p.reason or 'no reason is known'} (`stormpilot plan history {name}`)"
+
+
+def _decision(view: TopologyView, placed: str = "") -> None:
     from stormpilot.decide.remedies import remedy
 
     say(f"{view.name}: mode {view.mode}" + (f", set by {view.mode_from}" if view.mode_from else ""))
@@ -105,6 +122,8 @@ def _decision(view: TopologyView) -> None:
     say(f"{view.action}: {view.reason}: {view.text}{number}")
     if step := remedy(view.action, view.reason, view.name):
         say(f"what you can do: {step}")
+    if placed:
+        say(f"published plan: {placed}")
     if view.threshold_from:
         say(f"the threshold is not as configured: {view.threshold_from}")
     if view.move_strategy:

@@ -6,9 +6,11 @@ from collections import Counter
 from typing import Any
 
 from stormpilot import clock
-from stormpilot.cli.live import Live, live_command
+from stormpilot.cli.live import Live, connected, live_command
 from stormpilot.cli.output import print_table, say, say_line
+from stormpilot.observe.reader import Reader
 from stormpilot.operate.hosts import host_lines
+from stormpilot.operate.pauses import pauses
 from stormpilot.operate.status import age, gather, settings_lines
 
 ENDED_SHOWN_S = 3600
@@ -19,9 +21,12 @@ ENDED_SHOWN_S = 3600
 def status(live: Live) -> None:
     """Show the controller, the scheduler plug-in, and every topology with its plan and the last decision."""
     where = live.where
-    with live.reading() as (reader, seen):
+    with connected(where) as zookeeper:
+        reader = Reader(zookeeper, where.paths)
+        seen = reader.read()
         reports, problems = reader.read_loads(sorted(seen.topologies))
-    shown = gather(where.hosts, where.paths, seen, reports, {**seen.problems, **problems}, clock.now_ms())
+        paused = pauses(zookeeper, where.paths, seen.paused)
+    shown = gather(where.hosts, where.paths, seen, reports, {**seen.problems, **problems}, clock.now_ms(), paused)
     live.answer(shown, lambda: show(shown))
 
 
@@ -52,8 +57,6 @@ def show(shown: dict[str, Any]) -> None:
         say_line("" if i else "hosts", text)
     if shown["capacity"]:
         say_line("capacity", f"supervisors: {shown['capacity']}")
-    if shown["paused"]:
-        say_line("paused", ", ".join("everything" if p == "_all" else p for p in shown["paused"]))
     for head, text in settings_lines(shown["settings"]):
         say_line(head, text)
     if scheduler["seen"] and not shown["topologies"]:
@@ -99,6 +102,8 @@ def _lines(t: dict[str, Any]) -> list[str]:
         lines.append(f"rollout: {m['text']}")
     if t["modeFrom"] and "; " in t["modeFrom"]:
         lines.append(f"mode: {t['modeFrom'].partition('; ')[2]}")
+    if t["planReason"]:
+        lines.append(f"plan: published {age(t['planAgeS'])} ago: {t['planReason']}")
     if (d := t["decision"]) is not None:
         opens = d["opensInS"]
         later = f" (expected to change in {age(opens)})" if opens is not None and opens > 0 else ""

@@ -120,8 +120,11 @@ def warm_up(
 
     `params` by planner, where it has any. Says nothing more once it is not `wanted`: the controller ends.
     """
+    names = sorted(planners)
+    if names:
+        log.info("preparing planners; takes minutes where they are not compiled, no cycle before", planners=names)
     started_s, failed = time.monotonic(), False
-    for planner in planners:
+    for planner in names:
         try:
             compute(TINY, planner, params.get(planner, {}), seed=0, left_s=lambda: 1.0)
         except Exception:

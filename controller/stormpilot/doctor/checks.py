@@ -21,7 +21,7 @@ from stormpilot.doctor.surroundings import (
     sites,
     storm_settings,
 )
-from stormpilot.operate.status import age, first_cycle_late_s, stuck_after_s
+from stormpilot.operate.status import PREPARING, age, first_cycle_late_s, stuck_after_s
 
 OLD_REPORT_S = 120.0
 """As the shipped alert has it: four times what the controller takes for too old by default."""
@@ -69,7 +69,7 @@ def _controller(e: Evidence) -> Iterator[Finding]:
     start = "start it: systemctl start stormpilot, docker compose up -d controller, or stormpilot run controller.yaml"
     if not contenders:
         if state is None:
-            yield Finding("controller", Level.fail, "no controller has run here yet", start)
+            yield Finding("controller", Level.fail, "no controller has run here yet", f"{start}; {PREPARING}")
         else:
             ago = age((e.now_ms - state.written_at_ms) / 1000)
             text = f"no controller runs; the last one ended its last cycle {ago} ago. Running workers are unaffected"

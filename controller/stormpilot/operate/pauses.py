@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterable
+
 from stormpilot.errors import RefusedError, UsageError
 from stormpilot.messages.controller_state import ControllerState
 from stormpilot.messages.core import HistoryEntry
 from stormpilot.messages.settings import ALL, MODES, ModeSetting, PauseSetting, setting_key
+from stormpilot.observe.plausible import read_message
 from stormpilot.operate.change import Change
 from stormpilot.operate.operator import Operator
 from stormpilot.operate.parameters import AnyTopology, ModeWord
+from stormpilot.zookeeper.client import ZooKeeper
+from stormpilot.zookeeper.paths import Paths
 
 
 def pause(operator: Operator, topology: AnyTopology = None) -> Change:
@@ -70,6 +76,18 @@ def _danger(operator: Operator, name: str | None) -> str:
         return f"the controller may then move {what}" if name is None else ""
     more = f" and those of {len(parts) - 5} more topologies" if len(parts) > 5 else ""
     return f"the controller may then move {what} at once: up to {', '.join(parts[:5])}{more}"
+
+
+def pauses(zookeeper: ZooKeeper, paths: Paths, keys: Iterable[str]) -> dict[str, PauseSetting]:
+    """Pauses by `setting_key`, with author and reason; a pause that cannot be read holds, and is left out."""
+    names = sorted(keys)
+    nodes = zookeeper.read([paths.pause(key) for key in names], keep_denied=True)
+    found = {}
+    for key, node in zip(names, nodes, strict=True):
+        with contextlib.suppress(UsageError):
+            if node is not None:
+                found[key] = read_message(node, PauseSetting, paths.pause(key))
+    return found
 
 
 def check_mode(mode: str) -> None:

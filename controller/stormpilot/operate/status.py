@@ -12,7 +12,7 @@ from stormpilot.messages.controller_state import ControllerState, TopologyView
 from stormpilot.messages.core import StatusMessage, TopologySnapshot
 from stormpilot.messages.load import LoadReport
 from stormpilot.messages.rollouts import Rollout
-from stormpilot.messages.settings import ALL, name_of_setting_key
+from stormpilot.messages.settings import ALL, PauseSetting, name_of_setting_key
 from stormpilot.observe.capacity import in_words
 from stormpilot.observe.reader import NO_SNAPSHOT, StoreSnapshot, Versioned
 from stormpilot.operate.hosts import hosts
@@ -25,6 +25,8 @@ FIRST_CYCLE_S = 120.0
 """A leader that has not ended its first cycle after this, and after as many periods, is stuck."""
 FAILED = "cycle failed: "
 """Beginning of the sentence on a controller whose last cycle failed."""
+PREPARING = "one that is preparing its planners (its log says so) leads after that"
+"""Ending of sentences on controllers of which none leads."""
 BY_SITES = "placed by the sites"
 """Said by the plug-in of a topology without a plan that it places itself, as Storm's scheduler knows no sites."""
 UNTOLD = "it could not write why (its log has the reason; stormpilot doctor checks what it may write)"
@@ -51,8 +53,12 @@ def gather(
     reports: list[LoadReport],
     problems: Mapping[str, str],
     now_ms: int,
+    pauses: Mapping[str, PauseSetting] = {},
 ) -> dict[str, Any]:
-    """Everything that is shown, as it goes into the JSON; `zookeeper`: its hosts, as they were asked."""
+    """Everything that is shown, as it goes into the JSON; `zookeeper`: its hosts, as they were asked.
+
+    `pauses`: what is known of the author of each pause, by `setting_key`.
+    """
     known = [] if seen.controller is None else seen.controller.capacities
     return {
         "zookeeper": zookeeper,
@@ -61,7 +67,7 @@ def gather(
         "scheduler": _scheduler(seen, now_ms),
         "hosts": hosts(seen),
         "paused": sorted(seen.paused),
-        "settings": _settings(seen, now_ms),
+        "settings": _settings(seen, now_ms, pauses),
         "capacity": in_words(known),
         "capacities": msgspec.to_builtins(known),
         "topologies": _topologies(paths, seen, reports, problems, now_ms),
@@ -73,7 +79,7 @@ def _controller(paths: Paths, seen: StoreSnapshot, now_ms: int) -> dict[str, Any
     state, leader = seen.controller, seen.contenders[0] if seen.contenders else None
     shown: dict[str, Any] = {"up": False, "leader": leader, "standby": list(seen.contenders[1:]), "text": ""}
     if state is None and leader is None:
-        return shown | {"text": "no controller has run here yet: stormpilot run controller.yaml"}
+        return shown | {"text": f"no controller has run here yet: stormpilot run controller.yaml; {PREPARING}"}
     if state is None:
         return shown | _first_cycle(seen, now_ms, seen.problems.get(paths.controller, ""))
     age_s = (now_ms - state.written_at_ms) / 1000
@@ -129,7 +135,7 @@ def _scheduler(seen: StoreSnapshot, now_ms: int) -> dict[str, Any]:
     }
 
 
-def _settings(seen: StoreSnapshot, now_ms: int) -> dict[str, Any]:
+def _settings(seen: StoreSnapshot, now_ms: int, pauses: Mapping[str, PauseSetting]) -> dict[str, Any]:
     """Settings and requests of operators; `remaining`: executors by topology name, `there`: if it can hold now."""
     s = seen.settings
     parts = [] if seen.cluster is None else seen.cluster.supervisors
@@ -147,8 +153,13 @@ def _settings(seen: StoreSnapshot, now_ms: int) -> dict[str, Any]:
         }
         return {name: n for name, n in sorted(counts.items()) if n}
 
-    modes = [("everything" if n == ALL else name_of_setting_key(n), m) for n, m in sorted(seen.modes.items())]
+    def named(key: str) -> str:
+        return "everything" if key == ALL else name_of_setting_key(key)
+
+    modes = [(named(n), m) for n, m in sorted(seen.modes.items())]
+    paused = [(named(n), pauses.get(n, PauseSetting(by="unreadable setting"))) for n in sorted(seen.paused)]
     return {
+        "pauses": [{"topology": n, **head(p)} for n, p in paused],
         "modes": [{"topology": n, "mode": m.mode, **head(m)} for n, m in modes],
         "drains": [{"host": d.host, "remaining": left({d.host}), **head(d)} for _, d in sorted(s.drains.items())],
         "pins": [
@@ -198,7 +209,7 @@ def settings_lines(settings: dict[str, Any]) -> list[tuple[str, str]]:
         ago = "" if x["sinceS"] is None else f" {age(x['sinceS'])} ago"
         return f"by {x['by']}{ago}" + (f": {x['why']}" if x["why"] else "")
 
-    lines = []
+    lines = [("paused", f"{p['topology']} ({by(p)})") for p in settings["pauses"]]
     for m in settings["modes"]:
         lines.append(("mode", f"{m['topology']}: {m['mode']} ({by(m)})"))
     for d in settings["drains"]:
@@ -269,6 +280,7 @@ def _topologies(
                 "plan": message.plan_id if message else "UNREADABLE" if plan else None,
                 "planner": message.planner if message else None,
                 "planReason": message.reason if message else None,
+                "planAgeS": round((now_ms - plan.since_ms) / 1000, 1) if plan and message else None,
                 "state": status.state if status else None,
                 "code": status.code if status else None,
                 "stateText": state_text(status),

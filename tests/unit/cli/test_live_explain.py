@@ -5,10 +5,11 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from doubles.models import SPREAD, model, topology
-from stormpilot.cli.live_explain import _decision, judgeable
+from doubles.models import SPREAD, model, plan_message, topology
+from stormpilot.cli.live_explain import _decision, judgeable, why_placed
 from stormpilot.config import Config
 from stormpilot.messages.controller_state import TopologyView
+from stormpilot.observe.reader import PublishedPlan, StoreSnapshot
 from stormpilot.operate.explanation import explained
 
 
@@ -42,6 +43,18 @@ def test_number_that_decided_is_told_with_its_threshold_where_it_has_one(
 def test_the_next_step_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     _decision(TopologyView(id="f-1", name="f", mode="off", action="skip", reason="MODE_OFF"))
     assert "what you can do: `stormpilot mode advise f` for proposals" in capsys.readouterr().out
+
+
+def test_the_plan_that_placed_it_is_told_with_its_reason(capsys: pytest.CaptureFixture[str]) -> None:
+    """Why it was moved: the decision is only why it is not moved now."""
+    message = plan_message(plan_id="p-7", created_at_ms=0, reason="GAIN: inter-node traffic falls by 40%")
+    plan = PublishedPlan(message, 4, 0)
+    said = why_placed(StoreSnapshot(plans={"f-1": plan}), "f-1", 720_000)
+    assert said == "p-7, published 12 min ago: GAIN: inter-node traffic falls by 40% (`stormpilot plan history f-1`)"
+    _decision(TopologyView(id="f-1", name="f", mode="act", action="skip", reason="COOL_DOWN"), said)
+    assert f"published plan: {said}" in " ".join(capsys.readouterr().out.split())
+    assert why_placed(StoreSnapshot(), "f-1", 0) == "none yet"
+    assert why_placed(StoreSnapshot(plans={"f-1": PublishedPlan(None, 4, 0)}), "f-1", 0) == ""
 
 
 def test_memory_is_told_with_its_source_where_it_is_known(capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,7 +15,16 @@ from stormpilot.cli import status as command
 from stormpilot.messages.controller_state import ControllerState, TopologyView
 from stormpilot.messages.core import StatusMessage
 from stormpilot.messages.load import LoadReport
-from stormpilot.messages.settings import ALL, NO_END_MS, DrainSetting, ExcludeSetting, Hold, ModeSetting, PinSetting
+from stormpilot.messages.settings import (
+    ALL,
+    NO_END_MS,
+    DrainSetting,
+    ExcludeSetting,
+    Hold,
+    ModeSetting,
+    PauseSetting,
+    PinSetting,
+)
 from stormpilot.observe.reader import PublishedPlan, StoreSnapshot
 from stormpilot.observe.settings import Pending, Settings
 from stormpilot.operate.status import gather, settings_lines
@@ -142,6 +151,31 @@ def test_a_hold_is_shown_by_its_rest(since_ms: int, until_ms: int, text: str) ->
     assert settings_lines(settings) == [("on hold", text)]
 
 
+def test_a_pause_is_told_with_who_made_it_when_and_why(capsys: pytest.CaptureFixture[str]) -> None:
+    """At night somebody asks who stopped the moves, and whether they may go on."""
+    known = {ALL: PauseSetting(since_ms=NOW_MS - 60_000, by="olga", why="release day")}
+    seen = healthy(paused=frozenset({ALL, "flights"}))
+    shown = gather("zk:2181", Paths(), seen, [], {}, NOW_MS, known)
+    assert shown["paused"] == ["_all", "flights"]
+    assert settings_lines(shown["settings"]) == [
+        ("paused", "everything (by olga 60 s ago: release day)"),
+        ("paused", "flights (by unreadable setting)"),  # it holds all the same
+    ]
+    command.show(shown)
+    assert capsys.readouterr().out.count("paused ") == 2
+
+
+@pytest.mark.usefixtures("plain")
+def test_the_reason_of_the_published_plan_is_told_with_its_age(capsys: pytest.CaptureFixture[str]) -> None:
+    """It answers why the topology was moved; the line below answers why it is not moved now."""
+    at_ms = NOW_MS - 720_000
+    plan = plan_message(topology_id=ID, created_at_ms=at_ms, reason="GAIN: inter-node traffic falls by 40%")
+    shown = gathered(healthy(plans={ID: PublishedPlan(plan, 4, at_ms)}))
+    command.show(shown)
+    assert "plan: published 12 min ago: GAIN: inter-node traffic falls by 40%" in capsys.readouterr().out
+    assert shown["topologies"][0]["planAgeS"] == 720.0
+
+
 def test_a_setting_without_a_time_is_not_of_1970() -> None:
     drain = DrainSetting(host="a", by="unreadable setting")
     settings = gathered(healthy(settings=Settings(drains={"a": drain})))["settings"]
@@ -152,7 +186,11 @@ def test_a_setting_without_a_time_is_not_of_1970() -> None:
     ("fields", "up", "text"),
     [
         ({"contenders": ()}, False, "DOWN since 2025-11-21 01:54:55 UTC: "),
-        ({"contenders": (), "controller": None}, False, "no controller has run here yet"),
+        (
+            {"contenders": (), "controller": None},
+            False,
+            "no controller has run here yet: stormpilot run controller.yaml; one",
+        ),
         ({"controller": None}, True, "starting"),
         ({"contenders": ("n2:9",)}, True, "starting"),
         ({"contenders": ("n2:9",), "leading_since_ms": NOW_MS - 119_000}, True, "starting"),

@@ -21,7 +21,14 @@ from stormpilot.tuning.recommendation import Choice
 def said(compute: planner_client.Compute, wanted: Callable[[], bool]) -> list[str]:
     with capture_logs() as captured:
         planner_client.warm_up(compute, ["a", "b"], {"a": {"alpha": 0.5}}, wanted)
-    return [entry["event"] for entry in captured]
+    return [entry["event"].partition(";")[0] for entry in captured]
+
+
+def test_nothing_is_said_where_no_planner_is_new() -> None:
+    """A configuration that was read again has mostly the planners that are compiled already."""
+    with capture_logs() as captured:
+        planner_client.warm_up(Asked(), set(), {}, lambda: True)
+    assert captured == []
 
 
 @pytest.fixture
@@ -52,21 +59,21 @@ class Asked:
 @pytest.mark.usefixtures("slow")
 def test_every_planner_is_asked_with_its_parameters_and_the_log_says_that_all_are_compiled() -> None:
     compute = Asked()
-    assert said(compute, lambda: True) == ["planners are ready"]
+    assert said(compute, lambda: True) == ["preparing planners", "planners are ready"]
     assert compute.params == {"a": {"alpha": 0.5}, "b": {}}
 
 
 @pytest.mark.usefixtures("slow")
 def test_a_planner_that_fails_is_told_and_the_others_are_compiled_all_the_same() -> None:
     compute = Asked(fails="a")
-    assert said(compute, lambda: True) == ["planner failed on a tiny model"]
+    assert said(compute, lambda: True) == ["preparing planners", "planner failed on a tiny model"]
     assert set(compute.params) == {"a", "b"}
 
 
 @pytest.mark.usefixtures("slow")
-def test_a_controller_that_ends_meanwhile_says_nothing_of_it_and_asks_no_more() -> None:
+def test_a_controller_that_ends_meanwhile_says_nothing_of_the_failure_and_asks_no_more() -> None:
     compute = Asked(fails="a")
-    assert said(compute, lambda: not compute.stopped) == []
+    assert said(compute, lambda: not compute.stopped) == ["preparing planners"]
     assert set(compute.params) == {"a"}
 
 

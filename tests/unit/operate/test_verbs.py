@@ -12,7 +12,8 @@ from doubles.snapshots import T0_MS, cluster, everywhere, topology
 from stormpilot.messages.controller_state import ControllerState, TopologyView
 from stormpilot.messages.core import encode
 from stormpilot.messages.settings import ALL, ModeSetting
-from stormpilot.operate import Operator, drain, draining, mode
+from stormpilot.operate import Operator, drain, draining, mode, pause
+from stormpilot.operate.pauses import pauses
 from stormpilot.zookeeper.paths import Paths
 
 PATHS = Paths()
@@ -53,6 +54,17 @@ class World:
 @pytest.fixture
 def world() -> World:
     return World()
+
+
+def test_pauses_tell_who_made_them_and_why_and_one_that_cannot_be_read_is_left_out(world: World) -> None:
+    pause(world.operator(why="release day"))
+    pause(world.operator(), "flights")
+    world.zookeeper.put(PATHS.pause("words"), b"{")
+    found = pauses(world.zookeeper, PATHS, frozenset({ALL, "flights", "words", "gone"}))
+    assert {key: (p.by, p.why, p.since_ms) for key, p in found.items()} == {
+        ALL: ("ann", "release day", T0_MS),
+        "flights": ("ann", "", T0_MS),
+    }
 
 
 def test_a_topology_whose_snapshot_denies_us_is_none_and_others_are_found(world: World) -> None:
