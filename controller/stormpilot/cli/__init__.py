@@ -18,8 +18,10 @@ import typer
 
 import stormpilot
 from stormpilot.cli.lazy import CommandGroup, shown
+from stormpilot.cli.machine_code import note_when_compiling
 from stormpilot.cli.stdout import ReaderGoneError, ignore_stderr_errors, told_apart
 from stormpilot.errors import StormpilotError
+from stormpilot.printable import printable
 
 app = typer.Typer(
     name="stormpilot",
@@ -51,13 +53,18 @@ def _root(
 def main() -> None:
     """Run the command line; our own errors become one sentence on stderr and their exit code."""
     ignore_stderr_errors()
+    note_when_compiling()
     try:
         with told_apart():
             app()
     except StormpilotError as e:
         from stormpilot.cli.output import say_error
 
-        say_error(str(e))
+        text = str(e)
+        for given in sys.argv:  # names of files too, which may have several lines
+            if not given.isprintable():
+                text = text.replace(given, printable(given))
+        say_error(text)
         sys.exit(e.exit_code)
     except ReaderGoneError:
         sys.exit(0)

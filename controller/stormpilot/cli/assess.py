@@ -14,7 +14,6 @@ import typer
 
 from stormpilot.cli.compute import SeedOption
 from stormpilot.cli.figures import rate_text
-from stormpilot.cli.machine_code import note_compiling
 from stormpilot.cli.nimbus_login import NimbusJaasOption, nimbus_login
 from stormpilot.cli.output import Format, FormatOption, print_json, print_table, say
 from stormpilot.cli.stdout import print_and_write
@@ -192,7 +191,6 @@ def _planned(model: Model, planner: str, seed: int, budget_s: float) -> Plan:
     from stormpilot.model.values import Infeasible
     from stormpilot.planner import compute
 
-    note_compiling()
     deadline = time.monotonic() + budget_s
     answer = compute(model, planner, {}, seed=seed, left_s=lambda: deadline - time.monotonic(), traffic="flow")
     if isinstance(answer, Infeasible):

@@ -15,7 +15,6 @@ import typer
 from stormpilot.cli.compute import SeedOption
 from stormpilot.cli.figures import metric_text, rate_text
 from stormpilot.cli.files import ModelOption, check_outputs, compiled_model, left_out, write
-from stormpilot.cli.machine_code import note_compiling
 from stormpilot.cli.output import Format, FormatOption, console_err, print_json, print_table, say
 from stormpilot.cli.stdout import print_and_write
 from stormpilot.cli.traffic import Traffic, TrafficOption, flow_metrics, flow_of
@@ -133,7 +132,6 @@ def compare(
     compiled = compiled_model(model)
     flow = flow_of(compiled, traffic)
     by: Traffic = "measured" if flow is None else "flow"
-    note_compiling()
     _warm_up(names, by)
     runs, proofs = [], []
     for name in names:

@@ -13,7 +13,7 @@ import typer
 import stormpilot
 from stormpilot.cli.figures import metric_text
 from stormpilot.cli.files import ModelOption, check_outputs, compiled_model, read_model, without, write
-from stormpilot.cli.machine_code import forget, note_compiling
+from stormpilot.cli.machine_code import forget
 from stormpilot.cli.output import Format, FormatOption, console, note, print_document, print_json, print_table, say
 from stormpilot.cli.stdout import print_and_write
 from stormpilot.cli.traffic import PREDICTED, Traffic, flow_metrics
@@ -80,9 +80,11 @@ def compute(
     none was found; the text says which. 2: a wrong file or argument.
 
     Without --budget `best` takes seconds for up to some hundred executors, and minutes where
-    planners are still to be compiled, or the machine is busy. Ctrl-C ends it without a plan.
+    planners are still to be compiled, or the machine is busy. Ctrl-C ends the search with the best
+    plan so far (exit code 0, a line on stderr says it), a second one without a plan (130).
     """
     started = time.monotonic()
+    from stormpilot.cli.planning_time import planning_time
     from stormpilot.model.cost import METRICS, metrics
     from stormpilot.model.flow.model import flow_model, follows_placement
     from stormpilot.model.values import Infeasible
@@ -96,20 +98,22 @@ def compute(
         params |= _exact_workers(planner_named(planner))
     check_outputs({"--output": output}, {"--model": model})
     compiled = compiled_model(model)
-    note_compiling()
     besides_s = started - stormpilot.STARTED_S + CHECKED_S + CHECKED_EXECUTOR_S * compiled.executors
     deadline = math.inf if budget is None else started + budget - min(besides_s, MOST_BESIDES * budget)
     follows = follows_placement(compiled.model)
-    answer = plan_model(
-        compiled.model,
-        planner,
-        params,
-        seed=seed,
-        left_s=lambda: deadline - time.monotonic(),
-        partial=partial,
-        traffic=traffic or ("flow" if follows else "measured"),
-        compiled=compiled,
-    )
+    with planning_time(started, deadline) as clock:
+        answer = plan_model(
+            compiled.model,
+            planner,
+            params,
+            seed=seed,
+            left_s=clock.left_s,
+            partial=partial,
+            traffic=traffic or ("flow" if follows else "measured"),
+            compiled=compiled,
+        )
+    if clock.interrupted:
+        note(f"interrupted after {time.monotonic() - started:.1f} s: the search ended with the best that it had found")
     if isinstance(answer, Infeasible):
         known = "no plan exists" if answer.proved else "no plan was found"
         raise RefusedError(f"{known} ({answer.constraint}): {answer.text}")
@@ -158,8 +162,10 @@ def planners(
     from stormpilot.planner import compute as plan_model
 
     if compile:
+        from stormpilot.model import compiling
         from stormpilot.planner.search.warm import ROOMY, TINY
 
+        compiling.tell(None)
         forget()
         for each in PLANNERS.values():
             exact = [{"exact_workers": True}] if "exact_workers" in each.params.__dataclass_fields__ else []

@@ -46,7 +46,8 @@ def check(
         ]
         for key in sorted(values, key=lambda k: k not in changed)
     ]
-    say(f"{file}: valid, {len(changed)} of {len(values)} settings differ from the default")
+    differ = f"{len(changed)} of {len(values)} settings differ from the default"
+    say(f"{file}: valid, {differ if changed else f'all {len(values)} settings have their defaults'}")
     print_table(["", "setting", "value", "default"], rows)
 
 

@@ -31,6 +31,7 @@ def run(
     from stormpilot.config import load
     from stormpilot.control import signals
     from stormpilot.control.daemon import Daemon
+    from stormpilot.model import compiling
     from stormpilot.planner import compute as on_pairs
     from stormpilot.planner import compute_on_flows
     from stormpilot.planner_process import PlannerProcess
@@ -38,6 +39,7 @@ def run(
     settings = load(config)
     planner, first = planners(settings.planner)
     logs.configure(settings.log.level, settings.log.format)
+    compiling.tell(None)  # its stderr is a log
     if machine_code.missing():
         structlog.get_logger(__name__).info(
             "compiling planners, once: this takes minutes", beforehand="stormpilot planners --compile"

@@ -6,7 +6,10 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from stormpilot.cli.output import note
+from stormpilot.model import compiling
+
+COMPILED = "\n@jit\n"
+"""Text in a source that is compiled."""
 
 
 def forget() -> None:
@@ -16,25 +19,46 @@ def forget() -> None:
 
 
 def missing() -> bool:
-    """Whether the first plan compiles: the first one here, or the first since an upgrade."""
-    elsewhere = "NUMBA_CACHE_DIR" in os.environ or not all(os.access(f, os.W_OK) for f in _folders())
-    return not elsewhere and not _up_to_date([*_kept()])
+    """Whether a plan may have to compile: nothing was compiled of a source that is, or not since it was written."""
+    return not _elsewhere() and not all(map(_up_to_date, _sources()))
 
 
-def note_compiling() -> None:
-    """Tell whoever plans where nothing is compiled yet why that takes so long."""
-    if missing():
-        note(
-            "planners are compiled at their first use, once: this takes minutes, beyond --budget "
-            "(`stormpilot planners --compile` does it beforehand)"
-        )
+def note_when_compiling() -> None:
+    """Tell whoever waits, once, why a command takes so long that begins to compile.
+
+    A function that is compiled for arguments of another kind, where all else is compiled, takes a moment only.
+    """
+    waiting = True
+
+    def tell() -> None:
+        nonlocal waiting
+        from stormpilot.cli.output import note
+
+        if waiting and (_elsewhere() or missing()):
+            note(
+                "planners are compiled at their first use, once: this may take minutes, beyond any --budget "
+                "(`stormpilot planners --compile` does it beforehand)"
+            )
+        waiting = False
+
+    compiling.tell(tell)
 
 
-def _up_to_date(kept: list[Path]) -> bool:
-    """Whether something was compiled since the newest of its sources was written."""
-    sources = {f.parent.parent / f"{f.name.partition('.')[0]}.py" for f in kept}
-    written = max((s.stat().st_mtime for s in sources if s.exists()), default=0.0)
-    return bool(kept) and max(f.stat().st_mtime for f in kept) >= written
+def _elsewhere() -> bool:
+    """Whether what is compiled is kept in another place, of which only numba knows what is there."""
+    return "NUMBA_CACHE_DIR" in os.environ or not all(os.access(f, os.W_OK) for f in _folders())
+
+
+def _sources() -> Iterator[Path]:
+    """Sources that are compiled."""
+    for folder in _folders():
+        yield from (f for f in folder.rglob("*.py") if COMPILED in f.read_text())
+
+
+def _up_to_date(source: Path) -> bool:
+    """Whether something of it was compiled since it was written."""
+    kept = source.parent.glob(f"__pycache__/{source.stem}.*.nbi")
+    return max((f.stat().st_mtime for f in kept), default=0.0) >= source.stat().st_mtime
 
 
 def _kept() -> Iterator[Path]:

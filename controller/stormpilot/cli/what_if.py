@@ -12,8 +12,8 @@ import msgspec
 import typer
 
 from stormpilot.cli.compute import SeedOption
+from stormpilot.cli.figures import metric_text, rate_text
 from stormpilot.cli.live import Live, connected, live_command, user
-from stormpilot.cli.machine_code import note_compiling
 from stormpilot.cli.output import note, print_table, say
 from stormpilot.cli.progress import progress
 from stormpilot.cli.stdout import print_and_write
@@ -60,14 +60,20 @@ def what_if(
     seed: SeedOption = 1,
     budget: Annotated[float, typer.Option(min=0.1, help="Seconds for each of the two plans.")] = 10.0,
     measure: Annotated[float, typer.Option(min=0, help="Seconds to measure what runs (live).")] = 15.0,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the plan here.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write the plan here; it is one of the changed model.")
+    ] = None,
+    changed_model: Annotated[
+        Path | None,
+        typer.Option(help="Write the changed model here: `plan diff` and `plan explain` read it with the plan."),
+    ] = None,
 ) -> None:
     """Plan on a changed model and compare it with the present placement; nothing is applied.
 
     Exit code 1: there is no plan.
     """
     from stormpilot.cli.files import check_outputs, compiled_model, write
-    from stormpilot.model.what_if import Changes
+    from stormpilot.model.what_if import Changes, changed
     from stormpilot.operate.whatif import what_if as compare
     from stormpilot.planner import compute, planner_named
 
@@ -81,10 +87,10 @@ def what_if(
     if changes == Changes():
         raise UsageError("nothing is to be different: give --add-node, --remove-node, --scale-rate or --new-topology")
     given = None if model == LIVE else Path(model)
-    check_outputs({"--output": output}, {"--model": given, "--new-topology": new_topology})
+    check_outputs(
+        {"--output": output, "--changed-model": changed_model}, {"--model": given, "--new-topology": new_topology}
+    )
     read = _live(live, measure) if given is None else compiled_model(given).model
-
-    note_compiling()
 
     def plan_one(m: Model) -> Any:
         deadline = time.monotonic() + budget
@@ -94,6 +100,7 @@ def what_if(
     print_and_write(
         lambda: live.answer(found, lambda: _show(found, planner)),
         *([] if output is None else [partial(write, output, found.plan, "plan")]),
+        *([] if changed_model is None else [partial(write, changed_model, changed(read, changes), "model")]),
     )
 
 
@@ -102,15 +109,22 @@ def _show(found: WhatIf, planner: str) -> None:
 
     print_table(
         ["metric", "now", "planned", "what if", "meaning"],
-        [[n, found.now.get(n), found.planned.get(n), found.then.get(n), METRICS[n]] for n in SHOWN],
+        [[n, *(metric_text(n, of.get(n)) for of in (found.now, found.planned, found.then)), METRICS[n]] for n in SHOWN],
     )
     say(f"planned: what {planner} would make of what is there; what if: of what would be. Nothing was applied.")
     print_table(
         ["sources of", "send tps", "carried now", "planned", "what if", "then"],
-        [[c.name, c.sent_tps, c.now_tps, c.planned_tps, c.then_tps, c.bound] for c in found.carried],
+        [
+            [c.name, *(_rate(tps) for tps in (c.sent_tps, c.now_tps, c.planned_tps, c.then_tps)), c.bound]
+            for c in found.carried
+        ],
     )
     for text in found.plan.notes:
         say(f"note: {text}")
+
+
+def _rate(tps: float | None) -> str | None:
+    return None if tps is None else rate_text(tps)
 
 
 def _live(live: Live, measure_s: float) -> Model:

@@ -8,5 +8,5 @@
   has them, `kernel.py` and `scope.py` the loops over them, `delta.py` what a move changes.
 - `closed_loop.py`, `carried.py`, `forecast.py`: rates that may come.
 - `unmeasured_cpu.py`, `readiness.py`: what is not known.
-- `jit.py`: how inner loops are compiled.
+- `jit.py`, `compiling.py`: how inner loops are compiled, and the notice that they are.
 """

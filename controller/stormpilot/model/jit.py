@@ -6,6 +6,9 @@ from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 from numba import njit
+from numba.core import event
+
+from stormpilot.model import compiling
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 OPTIONS: dict[str, Any] = {"cache": True, "_nrt": False, "nogil": True}
@@ -20,3 +23,16 @@ def jit(function: Function) -> Function:
     compile at the same time: numba 0.68 may keep the code of one under the types of the other.
     """
     return cast(Function, njit(**OPTIONS)(function))
+
+
+class _Compilation(event.Listener):
+    """Compilations of this process; what is loaded from the cache is none."""
+
+    def on_start(self, _: event.Event) -> None:
+        compiling.begins()
+
+    def on_end(self, _: event.Event) -> None:
+        pass
+
+
+event.register("numba:compile", _Compilation())  # type: ignore[no-untyped-call]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,8 @@ import pytest
 
 from doubles.commands import in_process as run
 from doubles.models import model, topology
+from stormpilot import planner
+from stormpilot.model.values import Infeasible, Plan
 
 STORMPILOT = Path(sys.executable).with_name("stormpilot")
 
@@ -170,3 +174,49 @@ def test_a_plan_that_the_clock_cut_short_says_so(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "clock" in done.stderr
     assert "clock" in " ".join(json.loads(done.stdout)["notes"])
+
+
+@pytest.fixture
+def loaded(tmp_path: Path) -> Path:
+    """A model on which a search without a budget takes long."""
+    file = tmp_path / "model.json"
+    assert run("model", "generate", "loaded", "--executors", "200", "-o", file).returncode == 0
+    return file
+
+
+def interrupt(monkeypatch: pytest.MonkeyPatch, *, after: int, times: int = 1) -> None:
+    """Let Ctrl-C be pressed when a planner asks for the time that is left for so many times."""
+    usual, asked = planner.compute, 0
+
+    def interrupted(*given: Any, left_s: Callable[[], float], **more: Any) -> Plan | Infeasible:
+        def counted() -> float:
+            nonlocal asked
+            asked += 1
+            if asked == after:
+                for _ in range(times):
+                    signal.raise_signal(signal.SIGINT)
+            return left_s()
+
+        return usual(*given, left_s=counted, **more)
+
+    monkeypatch.setattr(planner, "compute", interrupted)
+
+
+@pytest.mark.parametrize("budget", [(), ("--budget", "600")])
+def test_an_interrupted_search_ends_with_its_best_plan(
+    loaded: Path, monkeypatch: pytest.MonkeyPatch, budget: tuple[str, ...]
+) -> None:
+    """It ended without any: minutes of searching were lost."""
+    before = signal.getsignal(signal.SIGINT)
+    interrupt(monkeypatch, after=10)
+    done = run("plan", "compute", "--model", loaded, "--param", "threads=1", *budget)
+    assert done.returncode == 0, done.stderr
+    assert "interrupted after" in done.stderr
+    assert "clock" in " ".join(json.loads(done.stdout)["notes"])
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_interrupted_twice_it_ends_without_a_plan(loaded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    interrupt(monkeypatch, after=10, times=2)
+    done = run("plan", "compute", "--model", loaded, "--param", "threads=1")
+    assert (done.returncode, done.stdout) == (130, "")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -334,50 +333,3 @@ def test_a_model_that_does_not_compile_sends_to_validate(run: Run, files: Path) 
     assert done.code == 2
     assert "bad.json: traffic[0]" in done.err
     assert "model validate" in done.err
-
-
-def test_compiling_anew_forgets_what_was_compiled_in_every_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What is cached of a changed function runs on in those that call it, with arrays of another form."""
-    import stormpilot.model
-    import stormpilot.planner
-    from stormpilot.cli.machine_code import forget
-
-    (tmp_path / "model" / "__pycache__").mkdir(parents=True)
-    (tmp_path / "planner" / "search" / "__pycache__").mkdir(parents=True)
-    old = [
-        tmp_path / "model" / "__pycache__" / "cost.nbi",
-        tmp_path / "planner" / "search" / "__pycache__" / "run.1.nbc",
-    ]
-    source = tmp_path / "planner" / "search" / "__pycache__" / "run.pyc"
-    for file in (*old, source):
-        file.write_bytes(b"")
-    monkeypatch.setattr(stormpilot.model, "__path__", [str(tmp_path / "model")])
-    monkeypatch.setattr(stormpilot.planner, "__path__", [str(tmp_path / "planner")])
-    forget()
-    assert not any(file.exists() for file in old)
-    assert source.exists()
-
-
-def test_who_plans_before_anything_is_compiled_is_told_that_it_takes_minutes(
-    run: Run, files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It took 185 s with `--budget 3`, without a word."""
-    from stormpilot.cli import machine_code
-
-    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
-    monkeypatch.setattr(machine_code, "_folders", lambda: [tmp_path])
-    told = "planners are compiled at their first use"
-    command = ("plan", "compute", "-m", files / "m.json", "-p", "online")
-    assert told in run(*command).err
-    (tmp_path / "__pycache__").mkdir()
-    compiled, source = tmp_path / "__pycache__" / "cost.total-12.py311.nbi", tmp_path / "cost.py"
-    compiled.write_bytes(b"")
-    done = run(*command)
-    assert (done.code, done.err) == (0, "")
-    source.write_text("")
-    os.utime(source, (compiled.stat().st_mtime + 60,) * 2)  # an upgrade
-    assert told in run(*command).err
-    os.utime(compiled, (source.stat().st_mtime + 60,) * 2)
-    assert run(*command).err == ""

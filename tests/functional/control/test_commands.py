@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import os
 import socket
 import threading
 from collections.abc import Iterator
@@ -55,6 +56,16 @@ def test_config_check_marks_what_differs_and_prints_yaml(run: Run, tmp_path: Pat
     ]
     assert not {"None", "True", "False", "()"} & {word for line in lines for word in line}
     assert ["decide.owner_modes", "['off',", "advise]"] in lines
+
+
+@pytest.mark.parametrize("text", ["", "# decide: {mode: act}\n", "decide: {mode: advise}\n"])
+def test_config_check_says_that_all_defaults_hold(run: Run, tmp_path: Path, text: str) -> None:
+    """An empty file may be a mistake."""
+    (tmp_path / "c.yaml").write_text(text)
+    done = run("config", "check", tmp_path / "c.yaml")
+    assert done.code == 0
+    line, *rows = done.out.splitlines()
+    assert line == f"{tmp_path / 'c.yaml'}: valid, all {len(rows) - 1} settings have their defaults"
 
 
 def test_config_check_names_the_new_key_for_an_old_one(run: Run, tmp_path: Path) -> None:
@@ -119,6 +130,7 @@ def test_run_says_that_it_compiles_before_it_does(run: Run, tmp_path: Path, monk
     from stormpilot.control import signals
 
     (tmp_path / "c.yaml").write_text("log: {format: json}")
+    (tmp_path / "cost.py").write_text("\n@jit\n")
     monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
     monkeypatch.setattr(machine_code, "_folders", lambda: [tmp_path])
     monkeypatch.setattr(signals, "run", lambda daemon, *, once: None)
@@ -126,6 +138,7 @@ def test_run_says_that_it_compiles_before_it_does(run: Run, tmp_path: Path, monk
     assert json.loads(line)["event"].startswith("compiling planners")
     (tmp_path / "__pycache__").mkdir()
     (tmp_path / "__pycache__" / "cost.total-12.py311.nbi").write_bytes(b"")
+    os.utime(tmp_path / "cost.py", (0, 0))
     assert run("run", tmp_path / "c.yaml").err == ""
 
 

@@ -232,13 +232,18 @@ def test_what_if_on_a_model_file(run: Run, tmp_path: Path) -> None:
     done = run("what-if", "-m", file, "-p", "online", "--scale-rate", "flights=2", "--add-node", "cores=2,mhz=1000")
     assert done.code == 0, done.err
     assert "Nothing was applied" in done.out
+    (share,) = (line for line in done.out.splitlines() if line.startswith("inter_node_share"))
+    assert share.split()[1:4] == ["0.0%", "0.0%", "0.0%"], "as other commands show it"
     shown = json.loads(run("what-if", "-m", file, "-p", "online", "--remove-node", "c", "-f", "json").out)
     assert shown["now"]["inter_node_tps"] == 0.0
     assert {w["supervisor"] for t in shown["plan"]["topologies"] for w in t["workers"]} <= {"a", "b"}
     more = tmp_path / "more.json"
     more.write_bytes(msgspec.json.encode(model(model_topology(name="words"))))
-    done = run("what-if", "-m", file, "-p", "online", "--new-topology", more, "-o", tmp_path / "plan.json")
+    written = ("-o", tmp_path / "plan.json", "--changed-model", tmp_path / "new.json")
+    done = run("what-if", "-m", file, "-p", "online", "--new-topology", more, *written)
     assert done.code == 0, done.err
+    assert run("plan", "diff", "--model", tmp_path / "new.json", tmp_path / "plan.json").code == 0
+    assert run("plan", "explain", "words", "--model", tmp_path / "new.json", "--plan", tmp_path / "plan.json").code == 0
     assert {t["id"] for t in json.loads((tmp_path / "plan.json").read_text())["topologies"]} == {"flights-1", "words-1"}
     done = run("what-if", "-m", file, "--remove-node", "a", "--remove-node", "b", "--scale-rate", "flights=2")
     assert done.code == 1
