@@ -22,6 +22,11 @@ def printable_json(document: str) -> str:
     return "".join(c if c.isprintable() or c == "\n" else _json_escape(c) for c in document)
 
 
+def whole(value: float) -> str:
+    """A number without decimals (`12,345`); one that would have more than 15 digits by its power of ten."""
+    return f"{value:,.0f}" if abs(value) < 1e15 else f"{value:g}"
+
+
 def _json_escape(character: str) -> str:
     r"""A character as `\uXXXX`, or as two of these (a surrogate pair)."""
     units = character.encode("utf-16-be", "surrogatepass")

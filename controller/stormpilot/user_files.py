@@ -5,6 +5,7 @@ Runs inside workers too: standard library only.
 
 from __future__ import annotations
 
+import codecs
 import errno
 import os
 import stat
@@ -22,6 +23,13 @@ PROBLEM_BYTES = 16 * MIB
 LARGE_BYTES = 1024 * MIB
 """Greatest size of a file that programs write: a model of 100,000 executors, a jar."""
 _PIECE_BYTES = MIB
+_NO_TEXTS = {
+    b"\x1f\x8b": "is compressed (gzip), expected the text itself",
+    b"\x28\xb5\x2f\xfd": "is compressed (zstd), expected the text itself",
+    b"PK\x03\x04": "is a zip archive, expected the text itself",
+    codecs.BOM_UTF16_LE: "is UTF-16, expected UTF-8",
+    codecs.BOM_UTF16_BE: "is UTF-16, expected UTF-8",
+}
 _NO_FILES = {
     stat.S_IFDIR: (errno.EISDIR, "Is a directory, expected a file"),
     stat.S_IFBLK: (errno.EINVAL, "is a block device, expected a file"),
@@ -58,8 +66,17 @@ def read_bytes(path: Path, most_bytes: int = SMALL_BYTES) -> bytes:
 
 
 def read_text(path: Path, most_bytes: int = SMALL_BYTES) -> str:
-    """The same as text; `UnicodeDecodeError` for one that is not UTF-8."""
-    return read_bytes(path, most_bytes).decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
+    """The same as text, as `text_bytes` takes it; `UnicodeDecodeError` for one that is not UTF-8."""
+    text = text_bytes(read_bytes(path, most_bytes), path).decode("utf-8")
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def text_bytes(data: bytes, name: str | Path) -> bytes:
+    """Bytes of a text without its byte-order mark; `OSError` names what is packed, or of another encoding."""
+    for begin, why in _NO_TEXTS.items():
+        if data.startswith(begin):
+            raise OSError(errno.EILSEQ, why, str(name))
+    return data.removeprefix(codecs.BOM_UTF8)
 
 
 def read_stream(stream: _Stream, most_bytes: int, name: str = "stdin", begun: bytes = b"") -> bytes:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import os
+import re
 import socket
 from pathlib import Path
 
 import pytest
 
-from stormpilot.user_files import LARGE_BYTES, MIB, read_bytes, read_stream, read_text
+from stormpilot.user_files import LARGE_BYTES, MIB, read_bytes, read_stream, read_text, text_bytes
 
 
 def why(path: Path, most_bytes: int = LARGE_BYTES) -> str:
@@ -28,6 +30,27 @@ def test_a_file_is_read_whole(tmp_path: Path) -> None:
     assert read_bytes(tmp_path / "f") == b""
     assert read_bytes(Path("/dev/null")) == b""
     assert read_bytes(Path("/proc/self/stat")), "a file whose size nobody knows"
+
+
+def test_a_text_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    """Editors of Windows write one."""
+    (tmp_path / "f").write_bytes("\ufeffa: ä\r\n".encode())
+    assert read_text(tmp_path / "f") == "a: ä\n"
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (gzip.compress(b"{}"), "is compressed (gzip), expected the text itself"),
+        ("{}".encode("utf-16"), "is UTF-16, expected UTF-8"),
+    ],
+)
+def test_what_is_no_text_is_named(tmp_path: Path, data: bytes, said: str) -> None:
+    (tmp_path / "f").write_bytes(data)
+    with pytest.raises(OSError, match=re.escape(said)):
+        read_text(tmp_path / "f")
+    with pytest.raises(OSError, match="stdin"):
+        text_bytes(data, "stdin")
 
 
 def test_one_that_is_too_large_is_not_read(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from stormpilot.printable import whole
+
 
 def metric_text(name: str, value: float | None) -> str | None:
     """A metric of `METRICS` rounded for people: parts as per cents, counts whole, rates without digits nobody needs."""
@@ -16,12 +18,12 @@ def metric_text(name: str, value: float | None) -> str | None:
         return f"{value:.3f}"
     if name.endswith("_tps"):
         return rate_text(value)
-    return f"{value:,.0f}"
+    return whole(value)
 
 
 def rate_text(tps: float) -> str:
     """Tuples/s."""
-    return f"{tps:,.0f}" if abs(tps) >= 100 or tps == 0 else f"{tps:,.1f}"
+    return whole(tps) if abs(tps) >= 100 or tps == 0 else f"{tps:,.1f}"
 
 
 def change_text(before: float | None, after: float) -> str:

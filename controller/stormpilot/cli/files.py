@@ -14,7 +14,7 @@ import typer
 
 from stormpilot.errors import UsageError
 from stormpilot.messages.limits import LimitError, check_shape
-from stormpilot.user_files import LARGE_BYTES, read_bytes, read_stream
+from stormpilot.user_files import LARGE_BYTES, read_bytes, read_stream, text_bytes
 
 if TYPE_CHECKING:
     from stormpilot.model.compiled import Compiled, Ints
@@ -98,12 +98,16 @@ def left_out(plan: Plan) -> list[str]:
     return [f"left out: {topology}: {why}" for topology, why in plan.left_out.items()]
 
 
-def read(path: Path, what: str, most_bytes: int = LARGE_BYTES) -> bytes:
-    """The bytes of a file or of stdin; `UsageError` for one that cannot be read, has nothing, or more than that."""
+def read(path: Path, what: str, most_bytes: int = LARGE_BYTES, *, packed: bool = False) -> bytes:
+    """The bytes of a text file or of stdin; `UsageError` for one that cannot be read, has nothing, or more than that.
+
+    `packed`: of a file that is no text, as a jar.
+    """
     try:
         if path == STDIN and sys.stdin is None:
             raise OSError(errno.EBADF, "stdin is closed")
         found = read_stream(sys.stdin.buffer, most_bytes) if path == STDIN else read_bytes(path, most_bytes)
+        found = found if packed else text_bytes(found, path)
     except OSError as e:
         raise UsageError(f"{path}: cannot read the {what}: {e.strerror}") from e
     if not found or found.isspace():

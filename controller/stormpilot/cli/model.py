@@ -15,6 +15,7 @@ from stormpilot.cli.files import DEEPEST, STDIN, check_outputs, compiled_model, 
 from stormpilot.cli.output import Format, FormatOption, print_document, print_json, print_table, say
 from stormpilot.errors import RefusedError, UsageError
 from stormpilot.messages.limits import LimitError, check_shape
+from stormpilot.printable import whole
 
 if TYPE_CHECKING:
     import numpy as np
@@ -246,9 +247,9 @@ def _show_supervisors(c: Compiled) -> None:
                 len(nodes),
                 _few([c.node_ids[n] for n in nodes]),
                 f"{cores:g}",
-                f"{mhz:,.0f}",
-                f"{limit:,.0f}",
-                f"{mb:,.0f}" if mb else "no limit",
+                whole(mhz),
+                whole(limit),
+                whole(mb) if mb else "no limit",
                 slots,
                 site,
                 _most(load[nodes] / c.node_limit_mhz[nodes]) if limit else "-",
@@ -261,7 +262,7 @@ def _show_supervisors(c: Compiled) -> None:
     if len(rows) > 20:
         say(f"and {len(rows) - 20} other sizes")
     demand, have = float(c.cpu_mhz.sum()), float(c.node_limit_mhz.sum())
-    say(f"CPU: executors need {demand:,.0f} MHz of {have:,.0f} MHz that may be filled ({_part(demand, have)})")
+    say(f"CPU: executors need {whole(demand)} MHz of {whole(have)} MHz that may be filled ({_part(demand, have)})")
 
 
 def _show_topologies(c: Compiled) -> None:
@@ -278,8 +279,8 @@ def _show_topologies(c: Compiled) -> None:
                 topology.id,
                 int(c.workers[t]),
                 int(mine.sum()),
-                f"{own[t]:,.0f}",
-                f"{c.cpu_mhz[mine].sum():,.0f}",
+                whole(own[t]),
+                whole(c.cpu_mhz[mine].sum()),
                 unmeasured or None,
                 _components(members),
             ]

@@ -27,7 +27,7 @@ from rich.table import Table
 from rich.text import Text
 
 from stormpilot.messages.casing import camel
-from stormpilot.printable import printable, printable_json, printable_lines
+from stormpilot.printable import printable, printable_json, printable_lines, whole
 
 DEFAULT_WIDTH = 80
 
@@ -179,5 +179,5 @@ def _cell(value: Any) -> str:
     if value is None:
         return "-"
     if isinstance(value, float):
-        return f"{value:,.3f}" if abs(value) < 100 else f"{value:,.0f}"
+        return f"{value:,.3f}" if abs(value) < 100 else whole(value)
     return printable(str(value))

@@ -93,7 +93,7 @@ def conditions(
         "options": options,
         "project": str(fed.project.resolve()) if fed.project is not None and fed.jar is None else "",
         "environment": fed.environment or "",
-        "jar": _digest(read(fed.jar, "jar")) if fed.jar is not None else "",
+        "jar": _digest(read(fed.jar, "jar", packed=True)) if fed.jar is not None else "",
         "outputs": fed.outputs,
         "argument": fed.arguments,
         "fields": fed.fields,

@@ -15,7 +15,7 @@ import typer
 from stormpilot.cli.live import ConfigOption, Live, RootOption, ZooKeeperOption, connected, joined, parameters_of, place
 from stormpilot.cli.output import Format, FormatOption, note
 from stormpilot.errors import UsageError
-from stormpilot.user_files import LARGE_BYTES, read_bytes
+from stormpilot.user_files import LARGE_BYTES, read_bytes, text_bytes
 
 if TYPE_CHECKING:
     from stormpilot.config import Config
@@ -192,7 +192,7 @@ def read_mined(path: Path) -> list[Mined]:
     from stormpilot.history.mine.findings import MinedLog
 
     try:
-        return msgspec.json.decode(read_bytes(path, LARGE_BYTES), type=MinedLog).topologies
+        return msgspec.json.decode(text_bytes(read_bytes(path, LARGE_BYTES), path), type=MinedLog).topologies
     except OSError as e:
         raise UsageError(f"{path} cannot be read: {e.strerror}") from e
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as e:

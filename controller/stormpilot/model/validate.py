@@ -18,6 +18,7 @@ from stormpilot.errors import UsageError
 from stormpilot.model.bounds import MOST, MOST_CORES, MOST_INT, MOST_PORT, is_amount, is_port, wrong_tasks
 from stormpilot.model.compiled import compile_model
 from stormpilot.model.values import Edge, Model, Supervisor, Topology, Value
+from stormpilot.printable import whole
 
 MOST_ALIKE = 20
 """Problems of one kind that are listed; the rest is counted."""
@@ -207,7 +208,8 @@ def _warnings(model: Model) -> Iterator[Problem]:
         yield _warning("slots", "supervisors", f"{slots} slots for {len(model.topologies)} topologies: not all fit")
     for i, s in enumerate(model.supervisors):
         if s.cpu_limit_mhz is not None and s.cpu_limit_mhz > s.cpu_mhz * (1 + 1e-9):
-            text = f"{s.id}: {s.cpu_limit_mhz:,.0f} MHz is more than the {s.cpu_mhz:,.0f} MHz that it has (cores x mhz)"
+            limit, have = whole(s.cpu_limit_mhz), whole(s.cpu_mhz)
+            text = f"{s.id}: {limit} MHz is more than the {have} MHz that it has (cores x mhz)"
             yield _warning("cpu", f"supervisors[{i}].cpu_limit_mhz", text)
     yield from _demand(model)
     yield from _slots_named_twice(model)
@@ -222,7 +224,7 @@ def _demand(model: Model) -> Iterator[Problem]:
     demand = sum(e.cpu_mhz for t in model.topologies for e in t.executors)
     have = sum(s.limit_mhz for s in model.supervisors)
     if demand > have:
-        text = f"executors need {demand:,.0f} MHz, supervisors may be filled to {have:,.0f} MHz: not all fit"
+        text = f"executors need {whole(demand)} MHz, supervisors may be filled to {whole(have)} MHz: not all fit"
         yield _warning("cpu", "supervisors", text)
     load: defaultdict[str, float] = defaultdict(float)
     for t in model.topologies:
@@ -231,9 +233,8 @@ def _demand(model: Model) -> Iterator[Problem]:
             load[a.supervisor] += cpu.get(a.start, 0.0)
     for i, s in enumerate(model.supervisors):
         if load[s.id] > s.limit_mhz * (1 + 1e-9):
-            text = (
-                f"{s.id}: what runs there needs {load[s.id]:,.0f} MHz of the {s.limit_mhz:,.0f} MHz that may be filled"
-            )
+            needs, limit = whole(load[s.id]), whole(s.limit_mhz)
+            text = f"{s.id}: what runs there needs {needs} MHz of the {limit} MHz that may be filled"
             yield _warning("overload", f"supervisors[{i}]", text)
 
 

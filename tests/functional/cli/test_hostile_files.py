@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ import pytest
 
 from doubles.commands import Run
 from doubles.models import SPREAD, model, topology
+from stormpilot import cli
 
 SOUND: dict[str, Any] = json.loads(msgspec.json.encode(model(topology(SPREAD))))
 DEEP = b'{"schema":1,"supervisors":[],"topologies":[],"x":' + b"[" * 100_000 + b"]" * 100_000 + b"}"
@@ -34,6 +37,8 @@ def with_rate(rate: float) -> bytes:
         (with_rate(float("nan")), "m.json:1: "),
         (b"", "m.json: is empty, expected the model"),
         (b"\n", "m.json: is empty, expected the model"),
+        (b"\xef\xbb\xbf", "m.json: is empty, expected the model"),
+        (gzip.compress(b"{}"), "m.json: cannot read the model: is compressed (gzip), expected the text itself"),
     ],
 )
 def test_a_model_that_nobody_honest_wrote_is_one_error(
@@ -44,6 +49,34 @@ def test_a_model_that_nobody_honest_wrote_is_one_error(
     assert found.code == 2
     assert said in found.err.replace("\n", " ") + found.out.replace("\n", " ")
     assert "Traceback" not in found.err + found.out
+
+
+def test_a_model_and_a_configuration_may_begin_with_a_byte_order_mark(run: Run, tmp_path: Path) -> None:
+    """Editors of Windows write one; it was malformed JSON, without a word why."""
+    (tmp_path / "m.json").write_bytes(b"\xef\xbb\xbf" + json.dumps(SOUND).encode())
+    (tmp_path / "c.yaml").write_bytes(b"\xef\xbb\xbfdecide: {mode: act}\n")
+    assert run("model", "validate", tmp_path / "m.json").code == 0
+    assert run("model", "show", tmp_path / "m.json").code == 0
+    assert run("config", "check", tmp_path / "c.yaml").code == 0
+
+
+@pytest.mark.parametrize("command", [("model", "validate"), ("config", "check")])
+def test_an_error_is_one_line_whatever_the_name_of_the_file_is(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["stormpilot", *command, "a\nb.json"])
+    with pytest.raises(SystemExit):
+        cli.main()
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(r"stormpilot: a\nb.json: cannot read")
+
+
+def test_a_number_of_three_hundred_digits_is_not_written_out(run: Run, tmp_path: Path) -> None:
+    supervisors = [{**SOUND["supervisors"][0], "cpu_limit_mhz": 1e308}, *SOUND["supervisors"][1:]]
+    (tmp_path / "m.json").write_text(json.dumps({**SOUND, "supervisors": supervisors}))
+    found = run("model", "validate", tmp_path / "m.json")
+    assert "1e+308 MHz is more than" in found.out
+    assert max(map(len, found.out.split())) < 300
 
 
 @pytest.mark.parametrize("option", ["--mined", "--replay"])

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from stormpilot.errors import UsageError
 from stormpilot.history.replay.study import Evidence, Replay
 from stormpilot.trafficlog.schema import TIME
-from stormpilot.user_files import LARGE_BYTES, read_bytes
+from stormpilot.user_files import LARGE_BYTES, read_bytes, text_bytes
 
 REPLAY = "replay.json"
 RUNS = "runs.parquet"
@@ -75,7 +75,7 @@ def read(path: Path) -> Replay:
     """Read a `replay.json` (or the folder that it is in); `UsageError` when it is none."""
     path = path / REPLAY if path.is_dir() else path
     try:
-        return msgspec.json.decode(read_bytes(path, LARGE_BYTES), type=Replay)
+        return msgspec.json.decode(text_bytes(read_bytes(path, LARGE_BYTES), path), type=Replay)
     except OSError as e:
         raise UsageError(f"{path} cannot be read: {e.strerror}") from e
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as e:
