@@ -20,7 +20,7 @@ TOLD_S = 1.0
 """Seconds between two changes of the line."""
 
 
-class Line(Protocol):
+class _Line(Protocol):
     """A line of progress; one that is live may change often."""
 
     @property
@@ -41,7 +41,7 @@ class PlanningTime:
     """
 
     def __init__(
-        self, began_s: float, end_s: float, shown: Line, clock_s: Callable[[], float] = time.monotonic
+        self, began_s: float, end_s: float, shown: _Line, clock_s: Callable[[], float] = time.monotonic
     ) -> None:
         self.interrupted = False
         self._began_s = began_s
