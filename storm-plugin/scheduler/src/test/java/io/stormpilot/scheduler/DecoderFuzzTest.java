@@ -10,7 +10,7 @@ import io.stormpilot.scheduler.message.PlanEntry;
 import io.stormpilot.scheduler.message.Settings;
 import io.stormpilot.scheduler.message.Status;
 import io.stormpilot.scheduler.state.PlacementParser;
-import io.stormpilot.scheduler.zookeeper.SnapshotWriter;
+import io.stormpilot.scheduler.zookeeper.SnapshotDecoder;
 import java.io.IOException;
 import java.lang.management.ManagementFactory;
 import java.nio.file.Files;
@@ -78,7 +78,7 @@ class DecoderFuzzTest {
           "mode", Settings::mode,
           "controller", ConfiguredModes::read,
           "topology", DecoderFuzzTest::placement,
-          "cluster", SnapshotWriter::versionOf);
+          "cluster", SnapshotDecoder::read);
 
   @Property(shrinking = ShrinkingMode.OFF)
   void plansAreReadOrRejected(@ForAll long seed) throws IOException {

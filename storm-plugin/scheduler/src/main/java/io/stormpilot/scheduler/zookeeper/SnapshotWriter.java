@@ -48,11 +48,6 @@ public final class SnapshotWriter {
     put(path, before, after, store);
   }
 
-  /** The version of a snapshot as it is read before the next one is written. */
-  public static long versionOf(byte[] data) throws MessageException {
-    return Written.read(data).version();
-  }
-
   /** Only these topologies are left: what is known of others would pile up. */
   public void keepOnly(Set<String> alive) {
     Set<String> left = new HashSet<>(Set.of(paths.cluster()));
