@@ -1,12 +1,16 @@
 package io.stormpilot;
 
+import static io.stormpilot.Eventually.eventually;
+
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.Comparator;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Random;
 import java.util.stream.Stream;
 import org.apache.storm.Config;
 import org.apache.storm.cluster.DaemonType;
@@ -20,13 +24,39 @@ import org.apache.storm.zookeeper.Zookeeper;
 /** A ZooKeeper in this process that can be stopped and started again on its port with its data. */
 public final class TestZookeeper implements AutoCloseable {
 
+  private static final Duration WITHIN = Duration.ofSeconds(60);
+
   private final Path folder = Files.createTempDirectory("zookeeper");
+  private volatile int refusals;
   private NIOServerCnxnFactory server;
   private int port;
 
+  /**
+   * On a port that nobody takes by chance while this one is stopped: neither one that the system
+   * gives to clients, nor the next one that Storm looks for (2000 and up) for another test.
+   */
   public TestZookeeper() throws Exception {
-    server = Zookeeper.mkInprocessZookeeper(folder.toString(), null);
+    server =
+        eventually("a free port", WITHIN, () -> startOn(10_000 + new Random().nextInt(20_000)));
     port = server.getLocalPort();
+  }
+
+  /** Null where another process has the port. */
+  private NIOServerCnxnFactory startOn(int wanted) throws Exception {
+    try {
+      return Zookeeper.mkInprocessZookeeper(folder.toString(), wanted);
+    } catch (RuntimeException e) {
+      if (!String.valueOf(e.getMessage()).startsWith("No port is available")) {
+        throw e;
+      }
+      refusals++;
+      return null;
+    }
+  }
+
+  /** How often another process had the port. */
+  int refusals() {
+    return refusals;
   }
 
   public int port() {
@@ -39,7 +69,7 @@ public final class TestZookeeper implements AutoCloseable {
   }
 
   public void startAgain() throws Exception {
-    server = Zookeeper.mkInprocessZookeeper(folder.toString(), port);
+    server = eventually("port " + port + " is free again", WITHIN, () -> startOn(port));
   }
 
   /** A storm.yaml that leads here and does not wait long. */
