@@ -23,9 +23,9 @@ public final class ClusterEdit {
    * First every slot is freed, then every worker is started. Nimbus takes for the truth what is in
    * the cluster after a round: so an error in between, of whatever kind, leaves nothing half done.
    *
-   * @return false when the cluster rejected a part, or failed, and was put back as it was
+   * @return why not: what the cluster threw, after which it was put back as it was; null when done
    */
-  public static boolean carryOut(Cluster cluster, List<Change> changes) {
+  public static Throwable carryOut(Cluster cluster, List<Change> changes) {
     Map<String, Map<WorkerSlot, Set<ExecutorDetails>>> before = new HashMap<>();
     for (Change change : changes) {
       before.computeIfAbsent(
@@ -41,20 +41,32 @@ public final class ClusterEdit {
             .started()
             .forEach((slot, executors) -> cluster.assign(slot, change.topologyId(), executors));
       }
-      return true;
+      return null;
     } catch (Throwable e) {
-      putBack(cluster, before);
-      LOG.error("Storm's cluster rejected changes of {}; none is done", before.keySet(), e);
-      return false;
+      before.keySet().forEach(id -> freeAll(cluster, id));
+      before.forEach((id, workers) -> putBack(cluster, id, workers));
+      return e;
     }
   }
 
-  private static void putBack(
-      Cluster cluster, Map<String, Map<WorkerSlot, Set<ExecutorDetails>>> before) {
-    for (String id : before.keySet()) {
+  private static void freeAll(Cluster cluster, String id) {
+    try {
       cluster.freeSlots(new HashSet<>(cluster.getUsedSlotsByTopologyId(id)));
+    } catch (Throwable e) {
+      LOG.error("cannot take changes of {} back", id, e);
     }
-    before.forEach(
-        (id, workers) -> workers.forEach((slot, executors) -> cluster.assign(slot, id, executors)));
+  }
+
+  /** A worker that cannot be put back is one that is lost: the others are, and it is repaired. */
+  private static void putBack(
+      Cluster cluster, String id, Map<WorkerSlot, Set<ExecutorDetails>> workers) {
+    workers.forEach(
+        (slot, executors) -> {
+          try {
+            cluster.assign(slot, id, executors);
+          } catch (Throwable e) {
+            LOG.error("cannot put back worker {} of {}; its executors are lost", slot, id, e);
+          }
+        });
   }
 }

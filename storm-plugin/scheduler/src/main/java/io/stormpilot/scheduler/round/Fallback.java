@@ -53,6 +53,10 @@ public final class Fallback {
   private static final Set<Class<? extends IScheduler>> COUNT_SLOTS_ONLY =
       Set.of(DefaultScheduler.class, EvenScheduler.class);
 
+  /** These count workers, not executors: one that has as many as its owner wants gets no slot. */
+  private static final Set<Class<? extends IScheduler>> COUNT_WORKERS =
+      Set.of(EvenScheduler.class, MultitenantScheduler.class);
+
   /** What the ResourceAwareScheduler says of a topology in Storm's UI. */
   private static final String FULLY_SCHEDULED = "Fully Scheduled";
 
@@ -65,8 +69,14 @@ public final class Fallback {
   private final Ranking ranking;
   private final Isolation byMachines;
 
-  /** Kinds of errors whose stack was logged. */
-  private final Set<String> logged = new HashSet<>();
+  /** Kinds of errors that were logged since it last worked. */
+  private final Set<String> failing = new HashSet<>();
+
+  /** What it could not tell, and was logged. */
+  private final Set<String> untold = new HashSet<>();
+
+  private boolean asked;
+  private boolean failed;
 
   private Fallback(IScheduler scheduler, Ranking ranking, Isolation byMachines) {
     this.scheduler = scheduler;
@@ -93,12 +103,25 @@ public final class Fallback {
    */
   public static Fallback load(
       String className, Map<String, Object> conf, StormMetricsRegistry registry) {
+    IScheduler scheduler = null;
     try {
-      IScheduler scheduler = ReflectionUtils.newInstance(className);
+      scheduler = ReflectionUtils.newInstance(className);
       return prepare(scheduler, conf, registry);
     } catch (Throwable e) {
       LOG.error("cannot load fallback scheduler {}; using DefaultScheduler", className, e);
+      end(scheduler);
       return prepare(new DefaultScheduler(), conf, registry);
+    }
+  }
+
+  /** End one that was made and not prepared: threads that it began would stay. */
+  private static void end(IScheduler scheduler) {
+    try {
+      if (scheduler != null) {
+        scheduler.cleanup();
+      }
+    } catch (Throwable e) {
+      LOG.warn("cannot end fallback scheduler {}", scheduler.getClass().getName(), e);
     }
   }
 
@@ -115,6 +138,14 @@ public final class Fallback {
     return COUNT_SLOTS_ONLY.contains(scheduler.getClass());
   }
 
+  /**
+   * Whether it places no executor of a topology that has lost some: with so many workers left it
+   * takes it for served, or (EvenScheduler) fails on it.
+   */
+  boolean passesOver(TopologyDetails topology, int workersLeft) {
+    return COUNT_WORKERS.contains(scheduler.getClass()) && workersLeft >= topology.getNumWorkers();
+  }
+
   /** Whether it keeps heap, constraints and generic resources of topologies. */
   boolean isResourceAware() {
     return scheduler instanceof ResourceAwareScheduler;
@@ -127,7 +158,7 @@ public final class Fallback {
           ? Isolation.ofUsers(config().keySet())
           : byMachines;
     } catch (Throwable e) {
-      LOG.warn("fallback scheduler {} failed to tell users' pools", name(), e);
+      cannotTell("users' pools", e);
       return byMachines;
     }
   }
@@ -143,7 +174,7 @@ public final class Fallback {
           ? Isolation.pools(config())
           : new JsonObject();
     } catch (Throwable e) {
-      LOG.warn("fallback scheduler {} failed to tell users' pools", name(), e);
+      cannotTell("users' pools", e);
       return new JsonObject();
     }
   }
@@ -156,8 +187,15 @@ public final class Fallback {
     try {
       return isResourceAware() ? SchedulingKeys.ofUsers(config()) : new JsonObject();
     } catch (Throwable e) {
-      LOG.warn("fallback scheduler {} failed to tell users' guarantees", name(), e);
+      cannotTell("users' guarantees", e);
       return new JsonObject();
+    }
+  }
+
+  /** It is asked in every round. */
+  private void cannotTell(String what, Throwable e) {
+    if (untold.add(what + " " + kind(e))) {
+      LOG.warn("fallback scheduler {} failed to tell {}", name(), what, e);
     }
   }
 
@@ -193,6 +231,8 @@ public final class Fallback {
    */
   public Outcome schedule(Cluster cluster, List<TopologyDetails> delegated, Set<String> givenUp) {
     Outcome outcome = new Outcome();
+    asked = false;
+    failed = false;
     Deque<List<TopologyDetails>> parts = new ArrayDeque<>(List.of(delegated));
     for (int calls = 1; !parts.isEmpty(); calls++) {
       List<TopologyDetails> part = parts.pop();
@@ -203,6 +243,10 @@ public final class Fallback {
       } else if (failure != null) {
         part.forEach(topology -> outcome.failures().put(topology.getId(), failure));
       }
+    }
+    if (asked && !failed && !failing.isEmpty()) {
+      failing.clear();
+      LOG.info("fallback scheduler {} works again", name());
     }
     return outcome;
   }
@@ -215,6 +259,7 @@ public final class Fallback {
             && delegated.stream().noneMatch(cluster::needsScheduling))) {
       return null;
     }
+    asked = true;
     try {
       FallbackCluster copy = new FallbackCluster(cluster, delegated, isolates());
       Map<String, Rejection> waiting = new HashMap<>();
@@ -230,8 +275,9 @@ public final class Fallback {
       }
       List<Change> evictions = copy.evictions(cluster, changes, isolation());
       changes.addAll(evictions);
-      if (!ClusterEdit.carryOut(cluster, changes)) {
-        return name() + " made changes that Storm's cluster refuses; the log of Nimbus says why";
+      Throwable refusal = ClusterEdit.carryOut(cluster, changes);
+      if (refusal != null) {
+        return failed("made changes that cannot be carried out", refusal);
       }
       evictions.forEach(change -> outcome.evicted().add(change.topologyId()));
       outcome.waiting().putAll(waiting);
@@ -243,13 +289,17 @@ public final class Fallback {
       }
       return null;
     } catch (Throwable e) { // an error of its own must not keep plans from being carried out
-      if (logged.add(kind(e))) {
-        LOG.error("fallback scheduler {} failed; its topologies stay as they are", name(), e);
-      } else {
-        LOG.error("fallback scheduler {} failed again: {}", name(), e.toString());
-      }
-      return name() + " failed: " + e;
+      return failed("failed", e);
     }
+  }
+
+  /** Logs an error once until the scheduler works again; returns the sentence about it. */
+  private String failed(String what, Throwable e) {
+    failed = true;
+    if (failing.add(kind(e))) {
+      LOG.error("fallback scheduler {} {}; its topologies stay as they are", name(), what, e);
+    }
+    return name() + " " + what + ": " + e;
   }
 
   /** The class of an error and where it was thrown: of a kind one stack tells as much as many. */

@@ -105,10 +105,15 @@ final class MoveStep {
    */
   private Map<String, List<Change>> carryOut(List<Change> changes) {
     Map<String, List<Change>> done = new HashMap<>();
-    if (ClusterEdit.carryOut(cluster, changes)) {
+    Throwable failure = ClusterEdit.carryOut(cluster, changes);
+    if (failure == null) {
       changes.forEach(c -> done.computeIfAbsent(c.topologyId(), id -> new ArrayList<>()).add(c));
       return done;
     }
+    LOG.error(
+        "cannot carry out changes of {}; none of these is done",
+        changes.stream().map(Change::topologyId).distinct().toList(),
+        failure);
     Map<String, List<Change>> planSets = new LinkedHashMap<>();
     for (Change change : changes) {
       String planSet = topologies.get(change.topologyId()).memory().inForce().planSet();

@@ -91,7 +91,7 @@ final class RepairStep {
       m.failed(null);
     } catch (Throwable e) {
       taken = null; // perhaps it counts what has not come
-      String text = "no place can be sought for executors that run nowhere: " + e;
+      String text = "executors that run nowhere cannot be placed: " + e;
       if (m.failed(text)) {
         LOG.error("cannot repair: topology={}; its other executors run on", topology.id(), e);
       }
@@ -119,9 +119,7 @@ final class RepairStep {
     int newWorkers = before.isEmpty() ? workersMissing(topology, current) : 1;
     Repair.Outcome outcome =
         repair(topology).place(topology.id(), lost, before, current, newWorkers);
-    if (outcome.change() != null && !carryOut(outcome.change())) {
-      return;
-    }
+    carryOut(outcome.change());
     TopologyMemory m = topology.memory();
     if (m.owns()) {
       judge(topology, outcome, lost.size());
@@ -186,27 +184,35 @@ final class RepairStep {
     return left;
   }
 
-  private boolean carryOut(Change change) {
-    change.started().keySet().forEach(slot -> available.remove(slot.getNodeId()));
-    boolean done = ClusterEdit.carryOut(cluster, List.of(change));
-    if (!done) {
-      taken = null; // it counts what has not come
+  /** Does nothing without a change; throws when the cluster does not take it. */
+  private void carryOut(Change change) {
+    if (change == null) {
+      return;
     }
-    return done;
+    change.started().keySet().forEach(slot -> available.remove(slot.getNodeId()));
+    Throwable failure = ClusterEdit.carryOut(cluster, List.of(change));
+    if (failure != null) {
+      throw new IllegalStateException("the cluster does not take them: " + failure, failure);
+    }
   }
 
   /**
-   * Place executors that no plan governs where their components may run; those for which a site has
-   * no slot wait, and the others run.
+   * Place executors that no plan governs, and Storm's scheduler does not place, where their
+   * components may run; those for which a site has no slot wait, and the others run.
    */
-  void placeBySites(TopologyContext topology) {
-    guarded(topology, this::placeLostBySites);
+  void placeWithoutPlan(TopologyContext topology) {
+    guarded(topology, this::placeLostWithoutPlan);
   }
 
-  private void placeLostBySites(TopologyContext topology) {
+  private void placeLostWithoutPlan(TopologyContext topology) {
     TopologyMemory m = topology.memory();
     Placement current = Placement.of(cluster.getAssignmentById(topology.id()));
     Set<ExecutorDetails> lost = current.unassigned(topology.details().getExecutors());
+    if (justLeads && !current.isEmpty()) {
+      putBack(topology, lost);
+      current = Placement.of(cluster.getAssignmentById(topology.id()));
+      lost = current.unassigned(topology.details().getExecutors());
+    }
     if (lost.isEmpty()) {
       m.waits(null);
       return;
@@ -215,10 +221,10 @@ final class RepairStep {
         current.isEmpty() ? Map.of() : workersBefore(topology);
     int workers = workersMissing(topology, current);
     Repair.Outcome outcome = repair(topology).place(topology.id(), lost, before, current, workers);
+    carryOut(outcome.change());
     if (outcome.change() != null) {
-      carryOut(outcome.change());
       LOG.info(
-          "placed by sites: topology={} executors={} waiting={}",
+          "placed without a plan: topology={} executors={} waiting={}",
           topology.id(),
           lost.size() - outcome.homeless().size(),
           outcome.homeless().size());
@@ -260,10 +266,10 @@ final class RepairStep {
                 back.put(slot, executors);
               }
             });
-    Change change = new Change(topology.id(), List.of(), back);
-    if (back.isEmpty() || !carryOut(change)) {
+    if (back.isEmpty()) {
       return;
     }
+    carryOut(new Change(topology.id(), List.of(), back));
     taken = null; // it does not count what is back
     back.keySet().forEach(slot -> slots.take(slot, topology.id()));
     LOG.warn(

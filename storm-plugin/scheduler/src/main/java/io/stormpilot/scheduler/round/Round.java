@@ -317,15 +317,16 @@ public final class Round {
 
   /**
    * The fallback scheduler knows no sites: where it goes by nothing but free slots, topologies that
-   * require one are placed here.
+   * require one are placed here. So are lost executors of a topology that it passes over.
    *
    * @return what the fallback scheduler did
    */
   private Fallback.Outcome delegate(List<TopologyContext> topologies, RepairStep repair) {
     List<TopologyContext> delegated = new ArrayList<>();
     for (TopologyContext topology : topologies) {
-      if (fallback.countsSlotsOnly() && !topology.sites().isEmpty()) {
-        repair.placeBySites(topology);
+      boolean requiresSites = fallback.countsSlotsOnly() && !topology.sites().isEmpty();
+      if (requiresSites || isPassedOver(topology)) {
+        repair.placeWithoutPlan(topology);
       } else {
         delegated.add(topology);
       }
@@ -340,6 +341,14 @@ public final class Round {
                 .collect(Collectors.toSet()));
     delegated.forEach(t -> t.memory().waits(outcome.waiting().get(t.id())));
     return outcome;
+  }
+
+  /** By a plan that is gone it may have more workers than its owner wants, and lose one. */
+  private boolean isPassedOver(TopologyContext topology) {
+    return topology.held() != Reason.ISOLATED
+        && !topology.unassigned().isEmpty()
+        && !topology.current().isEmpty()
+        && fallback.passesOver(topology.details(), topology.current().workers().size());
   }
 
   /** With the plan that was set aside, if any: a plan that waits is not to be taken for it. */

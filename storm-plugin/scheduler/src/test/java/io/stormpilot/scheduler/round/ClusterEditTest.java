@@ -1,7 +1,7 @@
 package io.stormpilot.scheduler.round;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
-import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertSame;
 
 import java.util.Collection;
 import java.util.List;
@@ -10,6 +10,7 @@ import java.util.Set;
 import org.apache.storm.scheduler.Cluster;
 import org.apache.storm.scheduler.ExecutorDetails;
 import org.apache.storm.scheduler.WorkerSlot;
+import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
@@ -60,12 +61,51 @@ class ClusterEditTest {
               Notation.slot("sup-2:6701"), Notation.executors("3-4"));
       Set<WorkerSlot> freed = cluster.getAssignmentById("t").getSlots();
 
-      assertFalse(
+      assertSame(
+          failure,
           ClusterEdit.carryOut(cluster, List.of(new Change("t", List.copyOf(freed), started))));
 
       assertEquals(
           story.cluster().getAssignmentById("t").getExecutorToSlot(),
           cluster.getAssignmentById("t").getExecutorToSlot());
     }
+  }
+
+  /** A cluster that assigns to one supervisor only. */
+  private static final class Stubborn extends Cluster {
+    private final String only;
+
+    Stubborn(Cluster cluster, String only) {
+      super(cluster);
+      this.only = only;
+    }
+
+    @Override
+    public void assign(WorkerSlot slot, String topology, Collection<ExecutorDetails> executors) {
+      if (only != null && !slot.getNodeId().equals(only)) { // null: as the cluster is copied
+        throw new IllegalStateException("as it happens");
+      }
+      super.assign(slot, topology, executors);
+    }
+  }
+
+  /** A round goes on, and repairs who is lost by that. */
+  @Test
+  void whereAWorkerCannotBePutBackTheOthersAre() {
+    Story story = Story.twoWorkers();
+    Stubborn cluster = new Stubborn(story.cluster(), "sup-1");
+    Set<WorkerSlot> freed = cluster.getAssignmentById("t").getSlots();
+    Change change =
+        new Change(
+            "t",
+            List.copyOf(freed),
+            Map.of(Notation.slot("sup-2:6700"), Notation.executors("1-4")));
+
+    Throwable why = ClusterEdit.carryOut(cluster, List.of(change));
+
+    assertEquals("as it happens", why.getMessage());
+    assertEquals(
+        Set.of(Notation.slot("sup-1:6700")),
+        Set.copyOf(cluster.getAssignmentById("t").getExecutorToSlot().values()));
   }
 }

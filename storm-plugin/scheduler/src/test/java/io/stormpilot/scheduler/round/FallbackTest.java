@@ -174,39 +174,84 @@ class FallbackTest {
     assertEquals("fallback/FALLBACK_FAILED", story.state("t999"));
   }
 
-  @Test
-  void aFallbackThatFailsEachRoundLogsTheStackOfEachErrorOnce() {
-    int[] failures = {0};
-    Story story =
-        plannedAndFree(
-            new Scripted(
-                (topologies, cluster) -> {
-                  throw ++failures[0] == 3
-                      ? new IllegalArgumentException("another")
-                      : new IllegalStateException("failure " + failures[0]);
-                }));
-    List<Boolean> stacks = new ArrayList<>();
+  /** The lines of a story's rounds, {@code ERROR+} with the stack; the message up to ";" or ":". */
+  private static List<String> linesOf(Runnable rounds) {
+    List<String> lines = new ArrayList<>();
     AbstractAppender appender =
-        new AbstractAppender("stacks", null, null, true, Property.EMPTY_ARRAY) {
+        new AbstractAppender("lines", null, null, true, Property.EMPTY_ARRAY) {
           @Override
           public void append(LogEvent event) {
-            stacks.add(event.getThrown() != null);
+            String text = event.getMessage().getFormattedMessage().split("[;:]")[0];
+            String stack = event.getThrown() == null ? " " : "+ ";
+            lines.add(event.getLevel() + stack + text.substring(text.lastIndexOf(' ') + 1));
           }
         };
     appender.start();
     Logger logger = (Logger) LogManager.getLogger(Fallback.class);
     logger.setAdditive(false);
     logger.addAppender(appender);
-    logger.setLevel(Level.ERROR);
+    logger.setLevel(Level.INFO);
     try {
-      for (int round = 0; round < 4; round++) {
-        story.round();
-      }
+      rounds.run();
     } finally {
       logger.setLevel(Level.OFF);
       logger.removeAppender(appender);
     }
-    assertEquals(List.of(true, false, true, false), stacks);
+    return lines;
+  }
+
+  @Test
+  void aFallbackThatFailsLogsEachErrorOnceHoweverManyTopologiesAndRoundsAndThatItWorksAgain() {
+    RuntimeException one = new IllegalStateException("one");
+    RuntimeException[] failure = {one};
+    Story story =
+        plannedAndFree(
+            new Scripted(
+                (topologies, cluster) -> {
+                  if (failure[0] != null) {
+                    throw failure[0];
+                  }
+                }));
+    for (int n = 0; n < 20; n++) {
+      story.topology("t" + n, 1, 1);
+    }
+    assertEquals(
+        List.of("ERROR+ failed", "ERROR+ failed", "INFO again", "ERROR+ failed"),
+        linesOf(
+            () -> {
+              story.round();
+              story.round();
+              failure[0] = new IllegalArgumentException("another");
+              story.round();
+              failure[0] = one;
+              story.round();
+              failure[0] = null;
+              story.round();
+              story.round();
+              failure[0] = one;
+              story.round();
+            }));
+  }
+
+  /** Whom it serves when asked alone: the error of all together is there in each round. */
+  @Test
+  void aFallbackThatServesHalvesOnlyIsNotSaidToWorkAgain() {
+    Story story =
+        plannedAndFree(
+            new Scripted(
+                (topologies, cluster) -> {
+                  if (topologies.getTopologies().size() > 1) {
+                    throw new IllegalStateException("too many");
+                  }
+                }));
+    story.topology("other", 1, 1);
+    assertEquals(
+        List.of("ERROR+ failed"),
+        linesOf(
+            () -> {
+              story.round();
+              story.round();
+            }));
   }
 
   @Test
@@ -244,6 +289,8 @@ class FallbackTest {
     assertUntouched(story);
     assertEquals(Map.of(), story.placement("free"));
     assertEquals("fallback/FALLBACK_FAILED", story.state("free"));
+    assertTrue(story.text("free").contains("cannot be carried out: "), story.text("free"));
+    assertTrue(story.text("free").contains("is already occupied"), story.text("free"));
   }
 
   @Test
@@ -275,11 +322,17 @@ class FallbackTest {
 
   /** They are asked for in every round, before it and for the snapshot after it. */
   @Test
-  void aFallbackThatCannotTellItsPoolsHasNone() {
+  void aFallbackThatCannotTellItsPoolsHasNoneAndLogsItOnce() {
     Fallback fallback = Fallback.prepare(new Silent(), Map.of(), new StormMetricsRegistry());
 
-    assertEquals(new JsonObject(), fallback.pools());
-    assertEquals(Isolation.NONE, fallback.isolation());
+    List<String> lines =
+        linesOf(
+            () -> {
+              assertEquals(new JsonObject(), fallback.pools());
+              assertEquals(Isolation.NONE, fallback.isolation());
+            });
+
+    assertEquals(List.of("WARN+ pools"), lines);
   }
 
   @SuppressWarnings("unchecked")
@@ -300,6 +353,33 @@ class FallbackTest {
     public void prepare(Map<String, Object> conf, StormMetricsRegistry registry) {
       throw new AssertionError("as it happens");
     }
+  }
+
+  /**
+   * A scheduler that cannot be prepared, after it has begun a thread; nor ended without an error.
+   */
+  public static final class HalfPrepared extends DefaultScheduler {
+    static boolean ended;
+
+    @Override
+    public void prepare(Map<String, Object> conf, StormMetricsRegistry registry) {
+      throw new AssertionError("as it happens");
+    }
+
+    @Override
+    public void cleanup() {
+      ended = true;
+      throw new IllegalStateException("nor ended");
+    }
+  }
+
+  @Test
+  void aFallbackThatCannotBePreparedIsEndedForItMayHaveThreads() {
+    HalfPrepared.ended = false;
+    Fallback fallback =
+        Fallback.load(HalfPrepared.class.getName(), Map.of(), new StormMetricsRegistry());
+    assertTrue(HalfPrepared.ended);
+    assertEquals(DefaultScheduler.class.getName(), fallback.name());
   }
 
   @ParameterizedTest

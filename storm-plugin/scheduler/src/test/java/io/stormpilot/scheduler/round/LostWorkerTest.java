@@ -1,0 +1,127 @@
+package io.stormpilot.scheduler.round;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.util.Map;
+import java.util.Set;
+import org.apache.storm.DaemonConfig;
+import org.apache.storm.scheduler.DefaultScheduler;
+import org.apache.storm.scheduler.EvenScheduler;
+import org.apache.storm.scheduler.IScheduler;
+import org.apache.storm.scheduler.IsolationScheduler;
+import org.apache.storm.scheduler.multitenant.MultitenantScheduler;
+import org.apache.storm.scheduler.resource.ResourceAwareScheduler;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+
+/**
+ * Executors of a lost worker run again without a controller, whoever places them; also where the
+ * topology has more workers left, by a plan that is gone, than its owner wants.
+ */
+class LostWorkerTest {
+
+  /** "t" wants two workers, and runs in four by its plan; its controller is gone. */
+  private static Story planned(Class<? extends IScheduler> type, int ports) throws Exception {
+    Story story = new Story(3, ports).fallback(type.getConstructor().newInstance());
+    story.with(DaemonConfig.MULTITENANT_SCHEDULER_USER_POOLS, Map.of("boss", 1));
+    story.with(DaemonConfig.ISOLATION_SCHEDULER_MACHINES, Map.of(Notation.name("alone"), 1));
+    story.topology("t", 2, 8).owner("t", "others");
+    String[] workers = {"sup-0:6700=1-2", "sup-1:6700=3-4", "sup-2:6700=5-6", "sup-2:6701=7-8"};
+    for (String worker : workers) {
+      story.running("t", worker.split("=")[0], worker.split("=")[1]);
+    }
+    story.publish(story.plan("t", "p-1", workers));
+    story.round();
+    assertEquals("applied/OK", story.state("t"));
+    story.controllerUp(false);
+    return story;
+  }
+
+  private static Story planGone(Class<? extends IScheduler> type, int ports) throws Exception {
+    Story story = planned(type, ports);
+    story.removePlan("t");
+    story.round();
+    assertEquals(4, story.placement("t").size(), "what runs stays where it is");
+    return story;
+  }
+
+  @ParameterizedTest
+  @ValueSource(
+      classes = {
+        DefaultScheduler.class,
+        EvenScheduler.class,
+        ResourceAwareScheduler.class,
+        IsolationScheduler.class,
+        MultitenantScheduler.class
+      })
+  void executorsRunAgainWithAPlanAndWithoutOne(Class<? extends IScheduler> type) throws Exception {
+    for (Story story : new Story[] {planned(type, 3), planGone(type, 3)}) {
+      story.loseWorker("sup-0:6700");
+      story.round();
+      story.round();
+
+      story.assertNobodyLost();
+    }
+  }
+
+  /** Two are as many as its owner wants, three are more. */
+  @ParameterizedTest
+  @ValueSource(classes = {EvenScheduler.class, MultitenantScheduler.class})
+  void executorsThatStormPassesOverGetAFreeSlotAndNobodyElseMoves(Class<? extends IScheduler> type)
+      throws Exception {
+    for (String also : new String[] {"sup-0:6700", "sup-1:6700"}) {
+      Story story = planGone(type, 3);
+      story.loseWorker("sup-0:6700");
+      if (!also.equals("sup-0:6700")) {
+        story.loseWorker(also);
+      }
+
+      story.round();
+
+      story.assertNobodyLost();
+      assertEquals("fallback/NO_PLAN", story.state("t"));
+      assertEquals(Set.of(5, 6), story.placement("t").get("sup-2:6700"));
+      assertEquals(Set.of(7, 8), story.placement("t").get("sup-2:6701"));
+      Map<String, Set<Integer>> placed = story.placement("t");
+      story.round();
+      assertEquals(placed, story.placement("t"), "it stays there");
+    }
+  }
+
+  @ParameterizedTest
+  @ValueSource(classes = {EvenScheduler.class, MultitenantScheduler.class})
+  void executorsThatStormPassesOverWaitForThePortOfTheirWorkerWhereNoneIsFree(
+      Class<? extends IScheduler> type) throws Exception {
+    Story story = planGone(type, 2).topology("full", 2, 2).owner("full", "others");
+    story.running("full", "sup-0:6701", "1").running("full", "sup-1:6701", "2");
+    story.loseWorker("sup-0:6700");
+
+    story.round();
+
+    story.assertRunning("t", 3, 4, 5, 6, 7, 8);
+    assertEquals("fallback/NO_FREE_SLOT", story.state("t"));
+    assertTrue(story.text("t").contains("sup-0:6700"), story.text("t"));
+
+    story.showPort("sup-0", 6700);
+    story.round();
+    assertEquals("sup-0:6700", story.slotOf("t", "1-2"));
+    assertEquals("fallback/NO_PLAN", story.state("t"));
+    story.assertNobodyLost();
+  }
+
+  /** Their heartbeats have not arrived yet: they live, and started elsewhere they would move. */
+  @ParameterizedTest
+  @ValueSource(classes = {EvenScheduler.class, MultitenantScheduler.class})
+  void executorsThatANewLeaderHasNotHeardOfKeepTheirSlot(Class<? extends IScheduler> type)
+      throws Exception {
+    Story story = planGone(type, 3);
+    Map<String, Set<Integer>> before = story.placement("t");
+    story.failOver();
+    story.loseExecutorsOn("sup-0");
+
+    story.round();
+
+    assertEquals(before, story.placement("t"));
+  }
+}
