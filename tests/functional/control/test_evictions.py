@@ -10,10 +10,10 @@ import pytest
 from doubles import snapshots
 from doubles.wanted import Slots, plan_in
 from doubles.world import World
+from storm_schedulers import DEFAULT, RAS
 from stormpilot.messages.core import HistoryEntry, decode, encode
 from stormpilot.messages.settings import AuditRecord, ModeSetting, Request
 from stormpilot.model.values import Infeasible, Model, Plan
-from unit.control.test_ranks import DEFAULT, RAS
 
 ALL = (1, 2, 3, 4, 5, 6)
 EVICT = "decide: {mode: act, cool_down_s: 120, evict: ['h*'], evict_approval: %s}\n"

@@ -8,12 +8,11 @@ import pytest
 from doubles import snapshots
 from doubles.wanted import plan_in
 from doubles.world import World
+from storm_schedulers import DEFAULT, RAS
 from stormpilot.control.ranks import first_in_order
 from stormpilot.messages.core import encode
 from stormpilot.model.values import Infeasible, Model, Plan
 
-RAS = "org.apache.storm.scheduler.resource.ResourceAwareScheduler"
-DEFAULT = "org.apache.storm.scheduler.DefaultScheduler"
 POOLS = "resource.aware.scheduler.user.pools"
 AT_A, AT_B = {("a", 6700): (1, 2, 3, 4, 5, 6)}, {("b", 6700): (1, 2, 3, 4, 5, 6)}
 SIZE = ("A-1", "A-2", "B-1", "B-2")
