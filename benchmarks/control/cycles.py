@@ -158,7 +158,7 @@ class Controller:
         decided = self._cycle.run(observation)
         times_s.append(time.process_time())
         epoch, counters = self._publisher.epoch.number, self._observer.counters
-        self._recorder.record(decided, observation, epoch, counters, 0.0, self._put)
+        self._recorder.record(decided, observation, epoch, counters, 0.0, lambda: self._store.now_ms, self._put)
         times_s.append(time.process_time())
         look_s, decide_s, record_s = (b - a for a, b in pairwise(times_s))
         parts = {"reports": read_s, "look": look_s, "decide": decide_s, "record": record_s}

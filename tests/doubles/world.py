@@ -241,9 +241,8 @@ class World:
             if self.cycle.observer.newly_changed(self.now_ms) or due:
                 observation = observation if due else self._looks.look(self.now_ms, anew=True)
                 report = self.cycle.run(observation)
-                self._recorder.record(
-                    report, observation, self.cycle.publisher.epoch.number, {}, 0.0, self._put_controller
-                )
+                epoch = self.cycle.publisher.epoch.number
+                self._recorder.record(report, observation, epoch, {}, 0.0, lambda: self.now_ms, self._put_controller)
                 self.reports.append(report)
                 self.events += report.events
                 for _, d in sorted(report.decisions.items())[:1]:

@@ -169,7 +169,7 @@ class Leadership:
             try:
                 publisher, counters = self.cycle.publisher, self.cycle.observer.counters
                 put = partial(publisher.put, publisher.paths.controller)
-                self.recorder.record(report, observation, publisher.epoch.number, counters, took_ms, put)
+                self.recorder.record(report, observation, publisher.epoch.number, counters, took_ms, self.now_ms, put)
             finally:
                 self.service.cycle_done(report, observation, self.recorder.state, took_ms)
             self._keep_house(observation)

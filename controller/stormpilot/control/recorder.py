@@ -66,9 +66,10 @@ class Recorder:
         epoch: int,
         counters: Mapping[str, int],
         took_ms: float,
+        now_ms: Callable[[], int],
         put: Callable[[bytes], None],
     ) -> None:
-        """Record a cycle; `put` writes the controller's `state`."""
+        """Record a cycle; `put` writes the controller's `state`, with the time of its end by the clock `now_ms`."""
         self.cycles += 1
         self._to_traffic_log(report, observation, epoch, took_ms)
         for t, d in report.decisions.items():
@@ -85,7 +86,7 @@ class Recorder:
             version=stormpilot.__version__,
             epoch=epoch,
             started_at_ms=self.started_at_ms,
-            written_at_ms=observation.at_ms,
+            written_at_ms=now_ms(),
             period_s=self.current.config.cycle.period_s,
             cycles=self.cycles,
             planner=self.current.planner,

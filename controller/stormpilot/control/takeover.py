@@ -14,7 +14,7 @@ from stormpilot.zookeeper.paths import Paths
 def ahead_ms(zookeeper: ZooKeeper, paths: Paths, epoch: Epoch, raised_at_ms: int) -> int:
     """Lead of our clock over that of the leader before, each held against ZooKeeper's, in ms; 0: not known.
 
-    `epoch` was raised when our clock showed `raised_at_ms`. A cycle that took long makes it larger by as much.
+    `epoch` was raised when our clock showed `raised_at_ms`.
     """
     wrote, raised = zookeeper.read([paths.controller, paths.epoch], keep_denied=True)
     if wrote is None or wrote.denied or raised is None or raised.denied:

@@ -30,6 +30,7 @@ class Kept:
         config = parse(settings, "c.yaml") if settings else self.world.config
         self.recorder = Recorder(CurrentConfig(config, "best", "best"), "n1:7", self.world.now_ms)
         self.written: list[bytes] = []
+        self.takes_s = 0.0
 
     @property
     def state(self) -> ControllerState:
@@ -46,7 +47,8 @@ class Kept:
             modes={self.topology: "act"},
             decisions=decisions,
         )
-        self.recorder.record(report, observation, 3, {}, 1.0, self.written.append)
+        self.world.pass_time(self.takes_s)
+        self.recorder.record(report, observation, 3, {}, 1.0, lambda: self.world.now_ms, self.written.append)
         (view,) = self.state.topologies
         return view.since_ms
 
@@ -57,6 +59,14 @@ def test_a_decision_is_told_with_the_time_since_which_it_holds() -> None:
     assert kept.record(Reason.COOL_DOWN) == first
     assert kept.record(Reason.PAUSED) == kept.world.now_ms > first
     assert kept.state.cycles == 3
+
+
+def test_the_state_is_as_old_as_the_end_of_its_cycle() -> None:
+    """By it `status` tells a leader that is stuck, and the next leader whose clock is ahead."""
+    kept = Kept()
+    kept.takes_s = 40.0
+    kept.record(Reason.COOL_DOWN)
+    assert kept.state.written_at_ms == kept.world.now_ms
 
 
 def test_modes_of_the_configuration_are_told_by_cycles_that_fail_too() -> None:
