@@ -66,8 +66,11 @@ def test_a_dead_topology_whose_znodes_deny_us_keeps_no_other_from_being_removed(
     assert c.clean_mined({denying: 0, DEAD: 0}, {ALIVE}, 1) == [DEAD]
 
 
-def test_trials_of_another_login_keep_nothing_else_from_being_removed(zookeeper: MemoryZooKeeper) -> None:
-    zookeeper.denied.add(PATHS.trial())
+@pytest.mark.parametrize("folder", [PATHS.trial(), PATHS.proposal()])
+def test_a_folder_of_another_login_keeps_nothing_else_from_being_removed(
+    zookeeper: MemoryZooKeeper, folder: str
+) -> None:
+    zookeeper.denied.add(folder)
     c = cleaner(zookeeper)
     c.clean({ALIVE}, 0)
     assert c.clean({ALIVE}, GRACE_MS) == [DEAD]
