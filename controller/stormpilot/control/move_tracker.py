@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import msgspec
 import structlog
@@ -21,7 +21,7 @@ from stormpilot.model.load import own_load_ratio
 from stormpilot.model.values import Model, Topology
 from stormpilot.observe.cpu_law import sums_of
 from stormpilot.observe.observer import Observation
-from stormpilot.publish.publisher import Publisher
+from stormpilot.publish.publisher import NOT_OURS, Publisher
 
 log = structlog.get_logger(__name__)
 
@@ -35,6 +35,7 @@ class MoveTracker:
     outbox: Outbox
     restarts: tuple[Restart, ...] = ()
     _begun: bool = False
+    _unwritten: set[str] = field(default_factory=set)
 
     def observe(
         self, observation: Observation, model: Model, running: Mapping[str, Mapping[str, float]]
@@ -47,20 +48,24 @@ class MoveTracker:
         if not self._begun and snapshot.controller is not None:
             self.restarts = tuple(snapshot.controller.restarts[-KEPT_RESTARTS:])
         self._begun = True
+        self._unwritten &= {t.id for t in model.topologies}
         moves = {t.id: snapshot.moves.get(t.id, MoveState(topology_id=t.id)) for t in model.topologies}
         for topology in model.topologies:
             before = moves[topology.id]
             if before.phase == "none":
                 continue
-            timed = self._timed(before, topology, observation)
+            timed, restart = self._timed(before, topology, observation)
             facts = self._facts(timed, topology, observation, model, running.get(topology.id))
             after, events = step(timed, facts, self.current.config.verify)
-            self.outbox.add(events)
             if after is not before:
                 if (learned := observation.cpu.get(topology.id)) is not None:
                     after = msgspec.structs.replace(after, cpu=sums_of(learned))
-                self._keep(after)
+                if not self._keep(after, topology.name):
+                    continue  # the next observation finds the same again, and tells it if it can be written then
                 moves[topology.id] = after
+            self.outbox.add(events)
+            if restart is not None:
+                self._take_in(restart)
             if before.phase in ("moving", "measuring") and after.phase in ("none", "rollback"):
                 self.outbox.ended.append(after)
         return moves
@@ -68,13 +73,30 @@ class MoveTracker:
     def give_up_rollback(self, move: MoveState, topology: Topology, observation: Observation, why: str) -> str:
         """Keep what runs, since the former placement is not possible any more; the sentence about it."""
         given_up, events = give_up_rollback(move, self._facts_unmeasured(topology, observation), why)
-        self._keep(given_up)
-        self.outbox.add(events)
+        if self._keep(given_up, topology.name):
+            self.outbox.add(events)
         return given_up.text
 
-    def _keep(self, state: MoveState) -> None:
-        """Write a state, and into the history what a judged move won."""
-        self.publisher.follow(state)
+    def _keep(self, state: MoveState, name: str) -> bool:
+        """Write a state, and into the history what a judged move won; whether the state was written.
+
+        Where somebody else changed or locked the znode, that costs this topology alone; it is logged when it begins.
+        """
+        try:
+            self.publisher.follow(state)
+        except NOT_OURS as e:
+            if state.topology_id not in self._unwritten:
+                log.warning("what became of a move cannot be written", topology=name, why=e)
+            self._unwritten.add(state.topology_id)
+            return False
+        self._unwritten.discard(state.topology_id)
+        try:
+            self._judge(state)
+        except NOT_OURS as e:
+            log.warning("what a plan won cannot be written into its history", topology=name, plan=state.plan_id, why=e)
+        return True
+
+    def _judge(self, state: MoveState) -> None:
         if state.judged_at_ms is not None and state.plan_id is not None and state.metric is not None:
             assert state.before is not None
             assert state.predicted is not None
@@ -131,17 +153,20 @@ class MoveTracker:
                 measured = min(measured, state.predicted or measured)  # all that arrives gets through: no more to win
         return replace(facts, measured_s=measured_s, measured=measured, throughput_tps=throughput_tps)
 
-    def _timed(self, state: MoveState, topology: Topology, observation: Observation) -> MoveState:
-        """Time the move once every task that was moved reports again."""
+    def _timed(
+        self, state: MoveState, topology: Topology, observation: Observation
+    ) -> tuple[MoveState, Restart | None]:
+        """Time the move once every task that was moved reports again; None where none of them does report."""
         if state.timed or state.applied_at_ms is None:
-            return state
+            return state, None
         t = topology.id
         moved = set(state.moved)
         tasks = {task for e in topology.executors if e.start in moved for task in range(e.start, e.end + 1)}
         expected = tasks & observation.reporting.get(t, frozenset())
         returns = observation.returns.get(t, {})
         if not expected <= set(returns):
-            return state
+            return state, None
+        restart = None
         if expected:
             restart = Restart(
                 plan_id=state.plan_id or "",
@@ -152,14 +177,16 @@ class MoveTracker:
                 downtime_s=statistics.median(returns[task].downtime_s for task in expected),
                 tasks=len(expected),
             )
-            self.restarts = (*self.restarts, restart)[-KEPT_RESTARTS:]
-            log.info(
-                "restart measured",
-                topology=topology.name,
-                plan=restart.plan_id,
-                applied_s=round(restart.applied_s, 1),
-                recovery_s=round(restart.recovery_s, 1),
-                downtime_s=round(restart.downtime_s, 1),
-                tasks=restart.tasks,
-            )
-        return msgspec.structs.replace(state, timed=True)
+        return msgspec.structs.replace(state, timed=True), restart
+
+    def _take_in(self, restart: Restart) -> None:
+        self.restarts = (*self.restarts, restart)[-KEPT_RESTARTS:]
+        log.info(
+            "restart measured",
+            topology=restart.topology,
+            plan=restart.plan_id,
+            applied_s=round(restart.applied_s, 1),
+            recovery_s=round(restart.recovery_s, 1),
+            downtime_s=round(restart.downtime_s, 1),
+            tasks=restart.tasks,
+        )

@@ -26,12 +26,9 @@ from stormpilot.messages.moves import MoveState
 from stormpilot.model.subset import as_it_runs
 from stormpilot.observe.observer import Observation
 from stormpilot.publish.message import PlanSet, history_entry, plan_message
-from stormpilot.publish.publisher import Publisher
+from stormpilot.publish.publisher import NOT_OURS, Publisher
 from stormpilot.rollout.feasibility import RolloutSteps
 from stormpilot.zookeeper.client import ConflictError, Delete, DeniedError, Step
-
-NOT_OURS = (ConflictError, DeniedError)
-"""Errors of a znode that somebody else wrote or locked: they cost the plans of one plan set."""
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,8 @@ KEPT_PLANS = 20
 """Number of whole plans of a topology in `plan-history/`; as many steps of rollouts are kept beside them."""
 HISTORY_NUMBER = re.compile("[0-9]{1,18}")
 """Names of plans in a history; anybody may have put others beside them."""
+NOT_OURS = (ConflictError, DeniedError)
+"""Errors of a znode that somebody else wrote or locked: they cost what is written there, and nothing else."""
 TRANSACTION_BYTES = 900 * 1024
 """Size limit of one request to ZooKeeper (its limit is 1 MiB)."""
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 import pytest
+import structlog
 
 from doubles.world import NEAR, SPREAD, World
 from stormpilot.config import parse
 from stormpilot.decide.events import EventKind
+from stormpilot.errors import RefusedError
+from stormpilot.zookeeper.client import ConflictError, DeniedError, Step
 
 
 @pytest.fixture
@@ -77,3 +82,44 @@ def test_a_rollback_that_is_given_up_is_written_and_told(moved: tuple[World, str
     assert text == "cannot go back to the former placement: no room"
     assert (w.moves(t).phase, w.moves(t).text) == ("none", text)
     assert [e.kind for e in w.cycle.outbox.events] == [EventKind.ROLLBACK_IMPOSSIBLE]
+
+
+@pytest.mark.parametrize("error", [ConflictError, DeniedError])
+def test_a_move_whose_znode_somebody_else_wrote_or_locked_is_told_once_and_stops_no_cycle(
+    moved: tuple[World, str], monkeypatch: pytest.MonkeyPatch, error: type[RefusedError]
+) -> None:
+    w, t = moved
+    commit = w.zookeeper.commit
+
+    def refusing(steps: Sequence[Step]) -> None:
+        if any(s.path == w.paths.moves(t) for s in steps):
+            raise error(w.paths.moves(t))
+        commit(steps)
+
+    with monkeypatch.context() as m, structlog.testing.capture_logs() as lines:
+        m.setattr(w.zookeeper, "commit", refusing)
+        w.tell(120)
+    assert (w.moves(t).phase, w.events) == ("measuring", [])
+    assert [x["event"] for x in lines if x["log_level"] == "warning"] == ["what became of a move cannot be written"]
+    restarts = w.reports[-1].restarts
+    w.tell(20)
+    assert [e.kind for e in w.events] == [EventKind.MOVE_HELPED]
+    assert w.moves(t).phase == "none"
+    assert len(w.reports[-1].restarts) == max(1, len(restarts))
+
+
+def test_a_history_that_somebody_else_locked_keeps_no_move_from_being_judged(
+    moved: tuple[World, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    w, t = moved
+    commit = w.zookeeper.commit
+
+    def refusing(steps: Sequence[Step]) -> None:
+        if any(s.path.startswith(w.paths.plan_history(t)) for s in steps):
+            raise DeniedError(w.paths.plan_history(t))
+        commit(steps)
+
+    monkeypatch.setattr(w.zookeeper, "commit", refusing)
+    w.tell(120)
+    assert w.moves(t).phase == "none"
+    assert [e.kind for e in w.events] == [EventKind.MOVE_HELPED]
