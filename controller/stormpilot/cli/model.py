@@ -235,7 +235,7 @@ def _show_supervisors(c: Compiled) -> None:
     from stormpilot.model.cost import node_load_mhz, node_memory_mb
 
     load, memory = node_load_mhz(c, c.current), node_memory_mb(c, c.current)
-    groups: dict[tuple[object, ...], list[int]] = {}
+    groups: dict[tuple[float, float, float, float, int, str], list[int]] = {}
     by_id = {s.id: s for s in c.model.supervisors}
     for n, name in enumerate(c.node_ids):
         s = by_id[name]

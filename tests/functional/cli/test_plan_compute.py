@@ -188,7 +188,10 @@ def interrupt(monkeypatch: pytest.MonkeyPatch, *, after: int, times: int = 1) ->
     """Let Ctrl-C be pressed when a planner asks for the time that is left for so many times."""
     usual, asked = planner.compute, 0
 
-    def interrupted(*given: Any, left_s: Callable[[], float], **more: Any) -> Plan | Infeasible:
+    def interrupted(*given: Any, left_s: Callable[[], float] | None = None, **more: Any) -> Plan | Infeasible:
+        if left_s is None:  # what is compiled first plans a tiny model
+            return usual(*given, **more)
+
         def counted() -> float:
             nonlocal asked
             asked += 1
