@@ -19,7 +19,7 @@ from doubles.models import topology as model_topology
 from doubles.trial_log import write_trial_log
 from functional.api.conftest import ID, NOW_MS, Api
 from stormpilot import clock
-from stormpilot.cli import live, live_plan, output, steer
+from stormpilot.cli import live, live_plan, output, status, steer
 from stormpilot.local.status import ClusterStatus, DaemonStatus, SupervisorStatus, WorkerStatus
 from stormpilot.messages.casing import camel
 from stormpilot.messages.core import HistoryEntry, decode, encode
@@ -73,7 +73,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Api:
     def connected(_: object) -> Iterator[Any]:
         yield api.zookeeper
 
-    for module in (live, live_plan, steer):
+    for module in (live, live_plan, status, steer):
         monkeypatch.setattr(module, "connected", connected)
     return api
 
