@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 def check(
     file: Annotated[Path, typer.Argument(help="The file to check.")],
+    everything: Annotated[bool, typer.Option("--all", help="Show all settings.")] = False,
     format: FormatOption = Format.table,
 ) -> None:
-    """Check a configuration file and show every setting, those that differ from the default first.
+    """Check a configuration file and show the settings that differ from their default.
 
-    A `*` marks a setting that differs from its default. Files that it names (login, tokens,
-    certificate, headers) are read too.
+    Files that it names (login, tokens, certificate, headers) are read too.
     """
     from stormpilot.config import Config, describe
     from stormpilot.config.example import yaml_text
@@ -37,18 +37,17 @@ def check(
     if format is Format.json:
         print_json({"settings": values | chosen, "changed": changed})
         return
+    shown = [key for key in values if everything or key in changed]
     rows = [
-        [
-            "*" if key in changed else "",
-            key,
-            yaml_text(chosen.get(key, values[key])) or "none",
-            (yaml_text(defaults[key]) or "none") if key in changed else "",
-        ]
-        for key in sorted(values, key=lambda k: k not in changed)
+        [key, yaml_text(chosen.get(key, values[key])) or "none", yaml_text(defaults[key]) or "none"]
+        for key in sorted(shown, key=lambda k: k not in changed)
     ]
     differ = f"{len(changed)} of {len(values)} settings differ from the default"
     say(f"{file}: valid, {differ if changed else f'all {len(values)} settings have their defaults'}")
-    print_table(["", "setting", "value", "default"], rows)
+    if rows:
+        print_table(["setting", "value", "default"], rows)
+    if len(shown) < len(values):
+        say("--all shows the others")
 
 
 def checked(file: Path) -> Loaded:

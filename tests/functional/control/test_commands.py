@@ -43,19 +43,29 @@ def test_config_check_prints_every_setting(run: Run) -> None:
     assert json.loads(done.out)["changed"] == ["traffic_log.dir"]
 
 
-def test_config_check_marks_what_differs_and_prints_yaml(run: Run, tmp_path: Path) -> None:
+def test_config_check_shows_what_differs_and_prints_yaml(run: Run, tmp_path: Path) -> None:
     (tmp_path / "c.yaml").write_text("decide: {mode: act, approve: ['a*'], repair_cool_down_s: 0}\n")
     done = run("config", "check", tmp_path / "c.yaml")
     assert done.code == 0
-    lines = [line.split() for line in done.out.splitlines()]
-    assert lines[0] == f"{tmp_path / 'c.yaml'}: valid, 3 of {len(lines) - 2} settings differ from the default".split()
-    assert lines[2:5] == [
-        ["*", "decide.mode", "act", "advise"],
-        ["*", "decide.approve", "[a*]", "[]"],
-        ["*", "decide.repair_cool_down_s", "0", "none"],
+    line, *lines = done.out.splitlines()
+    first = f"{tmp_path / 'c.yaml'}: valid, 3"
+    assert line.startswith(f"{first} of ")
+    differ = [
+        ["decide.mode", "act", "advise"],
+        ["decide.approve", "[a*]", "[]"],
+        ["decide.repair_cool_down_s", "0", "none"],
     ]
-    assert not {"None", "True", "False", "()"} & {word for line in lines for word in line}
-    assert ["decide.owner_modes", "['off',", "advise]"] in lines
+    assert [line.split() for line in lines] == [
+        ["setting", "value", "default"],
+        *differ,
+        ["--all", "shows", "the", "others"],
+    ]
+    done = run("config", "check", tmp_path / "c.yaml", "--all")
+    everything = [line.split() for line in done.out.splitlines()]
+    assert everything[0] == f"{first} of {len(everything) - 2} settings differ from the default".split()
+    assert everything[2:5] == differ
+    assert not {"None", "True", "False", "()"} & {word for line in everything for word in line}
+    assert ["decide.owner_modes", *["['off',", "advise]"] * 2] in everything
 
 
 @pytest.mark.parametrize("text", ["", "# decide: {mode: act}\n", "decide: {mode: advise}\n"])
@@ -64,8 +74,9 @@ def test_config_check_says_that_all_defaults_hold(run: Run, tmp_path: Path, text
     (tmp_path / "c.yaml").write_text(text)
     done = run("config", "check", tmp_path / "c.yaml")
     assert done.code == 0
-    line, *rows = done.out.splitlines()
-    assert line == f"{tmp_path / 'c.yaml'}: valid, all {len(rows) - 1} settings have their defaults"
+    settings = json.loads(run("config", "check", tmp_path / "c.yaml", "-f", "json").out)["settings"]
+    line = f"{tmp_path / 'c.yaml'}: valid, all {len(settings)} settings have their defaults"
+    assert done.out.splitlines() == [line, "--all shows the others"]
 
 
 def test_config_check_names_the_new_key_for_an_old_one(run: Run, tmp_path: Path) -> None:
