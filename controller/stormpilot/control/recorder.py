@@ -118,7 +118,8 @@ class Recorder:
             sentence="",
         )
         modes = configured_modes(self.current.config.decide)
-        put(encode(msgspec.structs.replace(last, sentence=f"{FAILED}{why[:MOST_CHARACTERS]}", modes=modes)))
+        sentence = f"{FAILED}{why[:MOST_CHARACTERS]}"
+        put(encode(msgspec.structs.replace(last, sentence=sentence, epoch=epoch, modes=modes)))
 
     def flush(self, now_ms: int) -> None:
         """Write what the traffic log holds (at the end of a leadership)."""

@@ -7,11 +7,11 @@ that trade places go together (`partners.py`), once all that need an approval ha
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import msgspec
+import structlog
 
 from stormpilot.control.audit_records import AuditRecords
 from stormpilot.control.evictions import EvictionProposer
@@ -27,7 +27,9 @@ from stormpilot.decide.requests import RequestOutcome, answer
 from stormpilot.messages.core import HistoryEntry
 from stormpilot.messages.settings import Request
 from stormpilot.publish.publisher import Publisher
-from stormpilot.zookeeper.client import ConflictError, Step
+from stormpilot.zookeeper.client import ConflictError, DeniedError, Step
+
+log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True)
@@ -201,6 +203,10 @@ class RequestHandler:
         return Verdict.without_plan({topology_id: decision}, situation.memory)
 
     def _write(self, steps: Sequence[Step]) -> None:
-        """A request, hold or proposal that somebody changed meanwhile is answered anew in the next cycle."""
-        with contextlib.suppress(ConflictError):
+        """A request, hold or proposal that somebody changed meanwhile or locked is answered anew in the next cycle."""
+        try:
             self.publisher.write(steps)
+        except ConflictError:
+            return
+        except DeniedError as e:
+            log.warning("the answer to a request cannot be written", why=e)

@@ -85,8 +85,9 @@ def test_a_cycle_that_failed_is_told_and_the_time_stays_that_of_the_last_complet
     kept.record(Reason.COOL_DOWN)
     complete_ms = kept.state.written_at_ms
     kept.world.pass_time(60)
-    kept.recorder.record_failure("x" * 10_000, 3, kept.written.append)
+    kept.recorder.record_failure("x" * 10_000, 4, kept.written.append)
     assert kept.state.written_at_ms == complete_ms
+    assert kept.state.epoch == 4, "this controller leads anew"
     assert kept.state.sentence == FAILED + "x" * MOST_CHARACTERS
     assert kept.state.topologies, "what was decided last is still told"
 

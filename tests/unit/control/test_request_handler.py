@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -17,6 +18,7 @@ from stormpilot.decide.reasons import Decision, Reason
 from stormpilot.messages.core import HistoryEntry, decode, encode
 from stormpilot.messages.settings import ModeSetting
 from stormpilot.operate import Operator
+from stormpilot.zookeeper.client import Delete, DeniedError, Step
 
 HERE: Slots = {("a", 6700): (1, 4, 6), ("b", 6700): (2, 3, 5)}
 BESIDE: Slots = {("a", 6701): (1, 4, 6), ("b", 6701): (2, 3, 5)}
@@ -74,6 +76,29 @@ def test_a_plan_for_a_slot_that_a_plan_on_its_way_will_have_is_refused(two: tupl
     operate.approve(operator(w), "wordcount")
     w.tell(10)
     assert (w.plan(first) is not None, w.plan(second)) == (True, None)
+
+
+def test_a_request_whose_answer_cannot_be_written_stops_no_cycle(
+    two: tuple[World, str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody locked its znode: it can be read, and not removed."""
+    w, first, second = two
+    operate.approve(operator(w), "flights")
+    operate.approve(operator(w), "wordcount")
+    locked, usual = w.paths.request(second), w.zookeeper.commit
+
+    def commit(steps: Sequence[Step]) -> None:
+        if any(isinstance(s, Delete) and s.path == locked for s in steps):
+            raise DeniedError(locked)
+        usual(steps)
+
+    monkeypatch.setattr(w.zookeeper, "commit", commit)
+    w.tell(10)
+    assert w.plan(first) is not None
+    assert pending(w, second)
+    monkeypatch.setattr(w.zookeeper, "commit", usual)
+    w.tell(10)
+    assert not pending(w, second)
 
 
 def test_a_refused_request_does_not_stop_a_plan_of_the_same_cycle() -> None:
