@@ -17,6 +17,7 @@ from doubles.commands import in_process as run
 from doubles.models import model, topology
 from stormpilot import planner
 from stormpilot.model.values import Infeasible, Plan
+from support.interrupts import sigint
 
 STORMPILOT = Path(sys.executable).with_name("stormpilot")
 
@@ -210,16 +211,17 @@ def test_an_interrupted_search_ends_with_its_best_plan(
     loaded: Path, monkeypatch: pytest.MonkeyPatch, budget: tuple[str, ...]
 ) -> None:
     """It ended without any: minutes of searching were lost."""
-    before = signal.getsignal(signal.SIGINT)
     interrupt(monkeypatch, after=10)
-    done = run("plan", "compute", "--model", loaded, "--param", "threads=1", *budget)
+    with sigint():
+        done = run("plan", "compute", "--model", loaded, "--param", "threads=1", *budget)
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     assert done.returncode == 0, done.stderr
     assert "interrupted after" in done.stderr
     assert "clock" in " ".join(json.loads(done.stdout)["notes"])
-    assert signal.getsignal(signal.SIGINT) is before
 
 
 def test_interrupted_twice_it_ends_without_a_plan(loaded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     interrupt(monkeypatch, after=10, times=2)
-    done = run("plan", "compute", "--model", loaded, "--param", "threads=1")
+    with sigint():
+        done = run("plan", "compute", "--model", loaded, "--param", "threads=1")
     assert (done.returncode, done.stdout) == (130, "")

@@ -11,6 +11,7 @@ from rich.console import Console
 
 from stormpilot.cli import progress
 from stormpilot.cli.planning_time import PlanningTime, planning_time
+from support.interrupts import sigint
 
 
 class Line:
@@ -60,22 +61,18 @@ def test_a_file_gets_no_line() -> None:
 def test_the_first_signal_ends_the_time_and_the_second_one_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = io.StringIO()
     monkeypatch.setattr(progress, "console_err", Console(file=terminal, force_terminal=True, color_system=None))
-    before = signal.getsignal(signal.SIGINT)
-    with planning_time(0.0, math.inf) as clock:
-        assert clock.left_s() == math.inf
-        signal.raise_signal(signal.SIGINT)
-        assert clock.left_s() == 0.0
-        with pytest.raises(KeyboardInterrupt):
+    with sigint():
+        with planning_time(0.0, math.inf) as clock:
+            assert clock.left_s() == math.inf
             signal.raise_signal(signal.SIGINT)
-    assert signal.getsignal(signal.SIGINT) is before
+            assert clock.left_s() == 0.0
+            with pytest.raises(KeyboardInterrupt):
+                signal.raise_signal(signal.SIGINT)
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def test_a_command_that_ignores_the_signal_goes_on_ignoring_it() -> None:
     """A shell begins commands in the background so."""
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        with planning_time(0.0, math.inf) as clock:
-            signal.raise_signal(signal.SIGINT)
-            assert clock.left_s() == math.inf
-    finally:
-        signal.signal(signal.SIGINT, before)
+    with sigint(signal.SIG_IGN), planning_time(0.0, math.inf) as clock:
+        signal.raise_signal(signal.SIGINT)
+        assert clock.left_s() == math.inf
