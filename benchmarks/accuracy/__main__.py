@@ -211,8 +211,9 @@ def page(found: list[table.Row], result: dict[str, Any]) -> list[str]:
 
 
 def _seeds(seeds: list[int]) -> str:
-    told = " and ".join(map(str, seeds))
-    return f"seed {told}" if len(seeds) == 1 else f"{len(seeds)} runs, seeds {told}"
+    if len(seeds) == 1:
+        return f"seed {seeds[0]}"
+    return f"{len(seeds)} runs, seeds {', '.join(map(str, seeds[:-1]))} and {seeds[-1]}"
 
 
 def _speed(ratio: list[float], as_counted: dict[str, Any]) -> str:
