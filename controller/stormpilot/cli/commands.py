@@ -340,7 +340,7 @@ ENTRIES: tuple[Entry, ...] = (
     Entry(
         "config check",
         f"{HERE}.config_check:check",
-        "Check a configuration file and show every setting, those that differ from the default first.",
+        "Check a configuration file and show the settings that differ from their default.",
         "stormpilot config check controller.yaml",
     ),
     Entry(
