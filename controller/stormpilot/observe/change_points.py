@@ -22,7 +22,7 @@ SPREAD_FLOOR = 0.02
 """Least spread of the distance: less than 4% of all tuples on other ways is not worth a look."""
 ALLOWED = 3.0
 """Spreads above the median that add nothing."""
-MOST_AT_ONCE = 8.0
+MOST_AT_ONCE = 11.0
 """Spreads that one interval counts for at most; below `ALARM` + `ALLOWED`, so that it takes two."""
 ALARM = 9.0
 """Sum of spreads from which on it is a change."""

@@ -56,6 +56,14 @@ def test_a_step_is_seen_in_the_second_interval(noise: float, seed: int) -> None:
     assert tasks.changes(140) == [(101, 100)]
 
 
+def test_a_step_within_an_interval_is_seen_in_the_first_whole_one() -> None:
+    """Half of what the interval counts is of after the step."""
+    after = [10.0, 60.0, 30.0, 100.0, 80.0, 40.0, 20.0]
+    mixed = [(a + b) / 2 for a, b in zip(usual(0), after, strict=True)]
+    tasks = Tasks(lambda k: usual(k) if k < 100 else mixed if k == 100 else after, 0.02)
+    assert tasks.changes(140) == [(101, 100)]
+
+
 def test_a_step_that_moves_few_tuples_is_none() -> None:
     assert Tasks(lambda k: usual(k) if k < 100 else [98.0, 62.0, *usual(k)[2:]]).changes(140) == []
 
