@@ -1,4 +1,4 @@
-"""`make bench-accuracy`: is the CPU that is predicted for a node the CPU that it then uses?
+"""`make bench-accuracy`: are predicted CPU of a node, and latency of a topology, those that come?
 
 - `__main__.py`: rounds of placements on isolated nodes; what each window showed is kept, then judged by both models.
 - `cases.py`: the topologies, and how they are submitted.
@@ -6,5 +6,5 @@
 - `constants.py`: the constants of the law from all windows together.
 - `processes.py`: CPU that the kernel counted, by worker.
 - `windows.py`: measured windows: reports, placement, and the kernel's CPU.
-- `table.py`: predicted against measured: rows, summary, `docs/results/accuracy.md`.
+- `table.py`: predicted against measured CPU: rows, summary, `docs/results/accuracy.md`; `latency.py`: latency.
 """

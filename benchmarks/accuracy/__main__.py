@@ -1,4 +1,4 @@
-"""Placements on isolated nodes: CPU of every node predicted before each, measured after it."""
+"""Placements on isolated nodes: CPU of every node and latency, predicted before each and measured after it."""
 
 from __future__ import annotations
 

@@ -15,9 +15,9 @@ import pytest
 
 from doubles.commands import in_process as run
 from doubles.models import model, topology
+from interrupts import sigint
 from stormpilot import planner
 from stormpilot.model.values import Infeasible, Plan
-from support.interrupts import sigint
 
 STORMPILOT = Path(sys.executable).with_name("stormpilot")
 

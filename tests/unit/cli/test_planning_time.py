@@ -9,9 +9,9 @@ import signal
 import pytest
 from rich.console import Console
 
+from interrupts import sigint
 from stormpilot.cli import progress
 from stormpilot.cli.planning_time import PlanningTime, planning_time
-from support.interrupts import sigint
 
 
 class Line:

@@ -23,9 +23,7 @@ class LossTest {
   void aLostSupervisorsWorkersGoToFreeSlotsAndTheRestStaysStill() {
     Story story = new Story(4, 2).topology("t", 4, 8);
     String[] workers = {"sup-0:6700=1-2", "sup-1:6700=3-4", "sup-1:6701=5-6", "sup-2:6700=7-8"};
-    for (String worker : workers) {
-      story.running("t", worker.split("=")[0], worker.split("=")[1]);
-    }
+    story.running("t", workers);
     story.publish(story.plan("t", "p-1", workers));
     story.round();
     assertEquals("applied/OK", story.state("t"));
@@ -59,9 +57,7 @@ class LossTest {
   void aSupervisorThatLostAllItsWorkersAtOnceIsNotTrustedThoughNimbusStillBelievesInIt() {
     Story story = new Story(3, 3).topology("t", 3, 6);
     String[] workers = {"sup-0:6700=1-2", "sup-1:6700=3-4", "sup-1:6701=5-6"};
-    for (String worker : workers) {
-      story.running("t", worker.split("=")[0], worker.split("=")[1]);
-    }
+    story.running("t", workers);
     story.publish(story.plan("t", "p-1", workers));
     story.round();
 

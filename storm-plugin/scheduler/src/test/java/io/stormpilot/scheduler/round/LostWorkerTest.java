@@ -28,9 +28,7 @@ class LostWorkerTest {
     story.with(DaemonConfig.ISOLATION_SCHEDULER_MACHINES, Map.of(Notation.name("alone"), 1));
     story.topology("t", 2, 8).owner("t", "others");
     String[] workers = {"sup-0:6700=1-2", "sup-1:6700=3-4", "sup-2:6700=5-6", "sup-2:6701=7-8"};
-    for (String worker : workers) {
-      story.running("t", worker.split("=")[0], worker.split("=")[1]);
-    }
+    story.running("t", workers);
     story.publish(story.plan("t", "p-1", workers));
     story.round();
     assertEquals("applied/OK", story.state("t"));

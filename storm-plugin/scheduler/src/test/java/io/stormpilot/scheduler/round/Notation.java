@@ -5,6 +5,7 @@ import io.stormpilot.scheduler.message.PlanRoom;
 import io.stormpilot.scheduler.message.PlannedWorker;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.HashMap;
 import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
@@ -47,6 +48,16 @@ public final class Notation {
                         Integer.parseInt(ends[0]), Integer.parseInt(ends[ends.length - 1]))
                     .mapToObj(task -> new ExecutorDetails(task, task)))
         .collect(Collectors.toSet());
+  }
+
+  /** Where executors run: in a worker per {@code "slot=tasks"}. */
+  public static Map<ExecutorDetails, WorkerSlot> placed(String... workerTexts) {
+    Map<ExecutorDetails, WorkerSlot> placed = new HashMap<>();
+    for (String text : workerTexts) {
+      String[] parts = text.split("=");
+      executors(parts[1]).forEach(e -> placed.put(e, slot(parts[0])));
+    }
+    return placed;
   }
 
   /** A plan with a worker per {@code "slot=tasks"}, of a plan set with these members. */

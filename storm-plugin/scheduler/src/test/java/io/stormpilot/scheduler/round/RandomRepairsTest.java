@@ -137,9 +137,7 @@ class RandomRepairsTest {
         .forEach(
             (topology, workers) -> {
               story.topology(topology, workers.length, executors.get(topology));
-              for (String worker : workers) {
-                story.running(topology, worker.split("=")[0], worker.split("=")[1]);
-              }
+              story.running(topology, workers);
               story.publish(story.plan(topology, "p-1-" + topology, workers).with(room(topology)));
             });
     story.round();

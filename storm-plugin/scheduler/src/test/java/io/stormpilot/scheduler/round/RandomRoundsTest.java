@@ -133,9 +133,7 @@ class RandomRoundsTest {
       executors += Notation.executors(worker.split("=")[1]).size();
     }
     story.topology(topology, workers.length, executors);
-    for (String worker : workers) {
-      story.running(topology, worker.split("=")[0], worker.split("=")[1]);
-    }
+    story.running(topology, workers);
   }
 
   private static void publish(Story story, String planId, Map<String, String[]> placements) {

@@ -27,9 +27,7 @@ class SharingTest {
             .topology("t", 3, 6)
             .topologyConf("t", key, value);
     String[] workers = {"sup-0:6700=1-2", "sup-1:6700=3-4", "sup-2:6700=5-6"};
-    for (String worker : workers) {
-      story.running("t", worker.split("=")[0], worker.split("=")[1]);
-    }
+    story.running("t", workers);
     story.publish(story.plan("t", "p-1", workers));
     story.round();
     assertEquals("applied/OK", story.state("t"));

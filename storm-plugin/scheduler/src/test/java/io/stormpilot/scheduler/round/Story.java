@@ -199,12 +199,15 @@ public final class Story {
 
   /** Have executors run in a slot; {@code tasks} as "1-3,5". */
   public Story running(String topology, String slotId, String tasks) {
-    Map<ExecutorDetails, WorkerSlot> all = new HashMap<>();
+    return running(topology, new String[] {slotId + "=" + tasks});
+  }
+
+  /** One worker runs per {@code "slot=tasks"}, beside those that run already. */
+  public Story running(String topology, String[] workers) {
     SchedulerAssignment before = storm.assignments.get(topology);
-    if (before != null) {
-      all.putAll(before.getExecutorToSlot());
-    }
-    Notation.executors(tasks).forEach(e -> all.put(e, Notation.slot(slotId)));
+    Map<ExecutorDetails, WorkerSlot> all =
+        before == null ? new HashMap<>() : new HashMap<>(before.getExecutorToSlot());
+    all.putAll(Notation.placed(workers));
     storm.assignments.put(topology, new SchedulerAssignmentImpl(topology, all, null, null));
     return this;
   }

@@ -122,11 +122,7 @@ class StrangeClusterTest {
   }
 
   private static Map<String, SchedulerAssignment> assignment(String topology, String... workers) {
-    Map<ExecutorDetails, WorkerSlot> placed = new HashMap<>();
-    for (String worker : workers) {
-      String[] parts = worker.split("=");
-      Notation.executors(parts[1]).forEach(e -> placed.put(e, Notation.slot(parts[0])));
-    }
+    Map<ExecutorDetails, WorkerSlot> placed = Notation.placed(workers);
     return Map.of(topology, new SchedulerAssignmentImpl(topology, placed, null, null));
   }
 
