@@ -75,9 +75,14 @@ def main() -> int:
             with Filler(), Probe() as probe:
                 run(name, SETS[name], measured, probe, arguments)
         kept += measured
+    by_length = {length_s: [w for w in kept if w.window_s == length_s] for length_s in {w.window_s for w in kept}}
+    if arguments.window_s not in by_length:
+        raise UsageError(f"--window-s {arguments.window_s:g}: expected one of {sorted(by_length)}, as was measured")
+    kept = by_length.pop(arguments.window_s)
+    others = [of_length(length_s, by_length[length_s]) for length_s in sorted(by_length)]
     as_counted, kept = table.summary(table.rows(kept)), windows.at_one_speed(kept)
     found = table.rows(kept)
-    write(found, kept, as_counted, arguments)
+    write(found, kept, as_counted, others, arguments)
     table.show(found, Console(width=160))
     return 0 if table.reached(found) else 1
 
@@ -93,8 +98,23 @@ def _of_another_run(set_name: str, seed: int, own_seed: int) -> list[Measured]:
     return windows.read(kept_in(set_name, seed))
 
 
+def of_length(length_s: float, measured: list[Measured]) -> dict[str, Any]:
+    """Errors of the runs with other windows than those that are judged."""
+    kept = windows.at_one_speed(measured)
+    return {
+        "window_s": length_s,
+        "seeds": sorted({w.seed for w in kept}),
+        "summary": table.summary(table.rows(kept)),
+        "latency": latency.as_json(latency.rows(kept)).get("summary", {}),
+    }
+
+
 def write(
-    found: list[table.Row], kept: list[Measured], as_counted: dict[str, Any], arguments: argparse.Namespace
+    found: list[table.Row],
+    kept: list[Measured],
+    as_counted: dict[str, Any],
+    others: list[dict[str, Any]],
+    arguments: argparse.Namespace,
 ) -> None:
     """`build/bench/accuracy.json`, and the page where asked for."""
     result: dict[str, Any] = {
@@ -104,13 +124,14 @@ def write(
             "settle_s": arguments.settle_s,
             "warm_s": arguments.warm_s,
             "window_s": arguments.window_s,
-            "seeds": sorted({arguments.seed, *arguments.beside}),
+            "seeds": sorted({w.seed for w in kept}),
             "nodes": NODES,
             "cores": NODE.cores,
             "mbit": NODE.mbit,
         },
         "summary": table.summary(found),
         "as_counted": as_counted,
+        "other_windows": others,
         "by_topology": table.by_topology(found),
         "disturbed": [f"{m.name}, {m.placement}: {text}" for m in kept if (text := m.contention.text()) is not None],
         "busy_ratio": [round(f(m.contention.busy_ratio for m in kept), 3) for f in (min, max)],
@@ -172,6 +193,7 @@ def page(found: list[table.Row], result: dict[str, Any]) -> list[str]:
         f"come from a run before this one; how much a window is taken to vary by itself ({NOISE_RATIO:.0%}) was chosen "
         "on the windows of the run of 27 November 2026.",
         "",
+        *_other_windows(result.get("other_windows", [])),
         _disturbed(result["disturbed"]),
         "",
         "| topology | nodes | median, with places | 95th percentile | median, without places | 95th percentile |",
@@ -243,6 +265,18 @@ def _children(cores: dict[str, dict[str, float]]) -> list[str]:
         f"the median of their other placements, {', '.join(told)}.",
         "",
     ]
+
+
+def _other_windows(others: list[dict[str, Any]]) -> list[str]:
+    """Runs with windows of other lengths, in words."""
+    told = [
+        f"Windows of {o['window_s']:g} s ({_seeds(o['seeds'])}; {o['summary']['placements']} placements, "
+        f"{o['summary']['nodes']} nodes): the errors are {o['summary']['after_node_median']:.1%} in the median and "
+        f"{o['summary']['after_node_p95']:.1%} at the 95th percentile"
+        + (f", of latency {x['predicted_median']:.0%} and {x['predicted_p95']:.0%}." if (x := o["latency"]) else ".")
+        for o in others
+    ]
+    return [" ".join(told), ""] if told else []
 
 
 def _disturbed(windows: list[str]) -> str:

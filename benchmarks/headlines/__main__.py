@@ -18,7 +18,7 @@ from rich.console import Console
 
 from benchmarks.command import STARTED_S, console, exit_with, machine, results_of, resumable, say
 from benchmarks.headlines import connections, fewest, other_pages, page, runs
-from benchmarks.headlines.cases import CASES
+from benchmarks.headlines.cases import CASES, measured_on
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 BENCH = REPOSITORY / "build" / "bench"
@@ -50,10 +50,7 @@ def main() -> int:
     passes = arguments.passes or (FULL_PASSES if arguments.full else PASSES)
     if not arguments.report:
         measure(arguments, passes, repetitions, STARTED_S + 60 * arguments.minutes)
-    found = collect()
-    published = RESULTS / "headlines.json"
-    if arguments.report and not found["passes"] and published.exists():  # measured on another machine
-        found = json.loads(published.read_text()) | {key: found[key] for key in ("others", "missing")}
+    found = completed(collect(), RESULTS / "headlines.json")
     (BENCH / "headlines.json").write_text(json.dumps(found, indent=1) + "\n")
     page.show(found, Console(width=160))
     if arguments.publish:
@@ -84,18 +81,37 @@ def measure(arguments: argparse.Namespace, passes: int, repetitions: int, ends_s
 
 def restore(published: Path, out: Path) -> None:
     """Put what was published of a machine like this one where a run goes on from; what is there stays."""
-    found = json.loads(published.read_text()) if published.exists() else {}
-    if found.get("machine", {}).get("cpu") != machine()["cpu"]:
-        return
-    files = {out / f"{name}-plans.json": plans for name, plans in found["cases"].items()}
-    files |= {out / f"{p['case']}-{p['pass']}.json": p for p in found["passes"]}
-    if found["connections"]:
-        files[out / "connections.json"] = found["connections"]
-    if found.get(FEWEST):
-        files[out / fewest.FILE] = found[FEWEST]
+    found = json.loads(published.read_text()) if published.exists() else {"cases": {}}
+    cpu = machine()["cpu"]
+    here = {name for name, plans in found["cases"].items() if measured_on(found, plans) == cpu}
+    files = {out / f"{name}-plans.json": found["cases"][name] for name in here}
+    files |= {out / f"{p['case']}-{p['pass']}.json": p for p in found.get("passes", []) if p["case"] in here}
+    if found.get("machine", {}).get("cpu") == cpu:
+        files |= {out / "connections.json": found["connections"], out / fewest.FILE: found.get(FEWEST)}
     for file, content in files.items():
-        if not file.exists():
+        if content and not file.exists():
             file.write_text(json.dumps(content, indent=1) + "\n")
+
+
+def completed(found: dict[str, Any], published: Path) -> dict[str, Any]:
+    """`found` with the parts that were published and are not measured here, of another machine perhaps."""
+    if not published.exists():
+        return found
+    was = json.loads(published.read_text())
+    kept = [name for name in CASES if name in was["cases"] and name not in found["cases"]]
+    for name in kept:
+        was["cases"][name]["parameters"]["cpu"] = measured_on(was, was["cases"][name])
+    whole = {key: found[key] or was.get(key) for key in ("connections", FEWEST)}
+    order = list(CASES)
+    both = {name: was["cases"][name] for name in kept} | found["cases"]
+    passes = [p for p in was["passes"] if p["case"] in kept] + found["passes"]
+    return {
+        **found,
+        **whole,
+        "machine": was["machine"] if kept or any(whole[key] != found[key] for key in whole) else found["machine"],
+        "cases": {name: both[name] for name in order if name in both},
+        "passes": sorted(passes, key=lambda p: order.index(p["case"])),
+    }
 
 
 def collect() -> dict[str, Any]:

@@ -76,3 +76,9 @@ CASES = {
         "flights", 50.0, 50, topology="flights", who=("default", "online", "best", "best latency"), given=True
     ),
 }
+
+
+def measured_on(found: Mapping[str, Any], prepared: Mapping[str, Any]) -> str:
+    """The processor that a case was measured on; that of the page, where it does not say so itself."""
+    cpu: str = prepared["parameters"].get("cpu", found["machine"]["cpu"])
+    return cpu

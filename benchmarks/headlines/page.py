@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.headlines import connections, fewest_page
+from benchmarks.headlines.cases import measured_on
 from benchmarks.headlines.contenders import LATENCY, ROOM, WHO
 from benchmarks.markdown import WIDTH, filled, table
 
@@ -221,9 +222,9 @@ def sections(found: dict[str, Any]) -> list[str]:
         "# Headlines",
         filled(
             "`make bench-headlines ARGS=--publish` wrote this page; [headlines.json](headlines.json) has every "
-            f"number. A machine of {machine['cores']} cores ({machine['cpu']}), Storm 2.8.3. Figures are the median "
-            "of the passes, in brackets the least and the most; a pass is every placement once, and changes are those "
-            "within a pass."
+            f"number. A machine of {machine['cores']} cores ({machine['cpu']}{_elsewhere(found)}), Storm 2.8.3. "
+            "Figures are the median of the passes, in brackets the least and the most; a pass is every placement once, "
+            "and changes are those within a pass."
         ),
         table(NUMBERS_HEAD, summary(found)),
         *_not_measured(found),
@@ -236,6 +237,14 @@ def sections(found: dict[str, Any]) -> list[str]:
     if found["connections"]:
         paragraphs += _network(found)
     return paragraphs
+
+
+def _elsewhere(found: dict[str, Any]) -> str:
+    """The cases that were measured on other processors than that of the page, in words."""
+    by_cpu: defaultdict[str, list[str]] = defaultdict(list)
+    for case in cases(found):
+        by_cpu[measured_on(found, found["cases"][case])].append(PROSE[case])
+    return "".join(f"; {' and '.join(names)}: {c}" for c, names in by_cpu.items() if c != found["machine"]["cpu"])
 
 
 def _not_measured(found: dict[str, Any]) -> list[str]:

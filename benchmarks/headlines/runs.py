@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 
+from benchmarks.command import machine
 from benchmarks.demo.measure import Watcher
 from benchmarks.flow.jobs import PROJECT, Job, Placer, applied, until
 from benchmarks.headlines.cases import RATED, Case
@@ -228,6 +229,7 @@ def keep(file: Path, found: Any) -> None:
 def _parameters(case: Case) -> dict[str, Any]:
     chain = case.chain
     return {
+        "cpu": machine()["cpu"],
         "nodes": NODES,
         "cores": CORES,
         "mbit": MBIT,

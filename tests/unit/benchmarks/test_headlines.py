@@ -13,7 +13,7 @@ import pytest
 
 from benchmarks.command import machine
 from benchmarks.headlines import fewest, fewest_page, other_pages, page
-from benchmarks.headlines.__main__ import restore
+from benchmarks.headlines.__main__ import completed, restore
 from benchmarks.headlines.cases import FLAT_OUT_TPS, Case
 from benchmarks.headlines.chain import Chain
 from benchmarks.headlines.connections import summary
@@ -161,6 +161,23 @@ def test_run_goes_on_from_what_was_published_of_a_machine_like_this_one(tmp_path
     other.mkdir()
     restore(published, other)
     assert not list(other.iterdir())
+
+
+def test_part_of_another_machine_stays_and_says_so(tmp_path: Path) -> None:
+    """A topology that was published, and not measured here, is kept under the processor it was measured on."""
+    published = tmp_path / "headlines.json"
+    was = found(*ABBA) | {"machine": {"cores": 2, "cpu": "another"}, "fewest": None}
+    published.write_text(json.dumps(was))
+    new = found(*ABBA) | {"fewest": None}
+    flights = {**new["cases"]["chain"], "parameters": {**new["cases"]["chain"]["parameters"], "cpu": "mine"}}
+    new["cases"] = {"flights": flights}
+    new["passes"] = [{**p, "case": "flights"} for p in new["passes"]]
+    both = completed(new, published)
+    assert list(both["cases"]) == ["chain", "flights"]
+    assert [p["case"] for p in both["passes"]] == ["chain"] * len(ABBA) + ["flights"] * len(ABBA)
+    assert "(another; `flights`: mine)" in page.sections(both)[1]
+    assert completed(found(*ABBA) | {"fewest": None}, published)["machine"]["cpu"] == "a processor"
+    assert completed(new, tmp_path / "none.json") == new
 
 
 def test_headlines_of_other_pages_are_read_from_their_json(tmp_path: Path) -> None:
