@@ -50,10 +50,11 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
         options = {"topology.workers": 3, "step.east.file": str(east_file(scene)), "stormpilot.report.secs": 1}
         scene.topology_id = submit_topology(
             REPOSITORY / "benchmarks" / "react" / "step",
-            "step",
+            "step_anywhere",
             "local",
             options=options,
             nimbus=f"{scene.cluster.nimbus_host}:{scene.cluster.nimbus_port}",
+            override_name="step",
         )
         until(lambda: len(scene.workers()) == 3 and scene.applied(), "three workers, where the first plan has them")
         yield scene
