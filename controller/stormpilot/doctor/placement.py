@@ -8,6 +8,8 @@ import stormpilot
 from stormpilot.doctor.evidence import Evidence
 from stormpilot.doctor.finding import Finding, Level
 from stormpilot.doctor.surroundings import SCHEDULER
+from stormpilot.messages.core import TopologySnapshot
+from stormpilot.observe.storm_keys import resource_aware
 from stormpilot.operate.status import age
 
 TRIED = ("2.4.", "2.5.", "2.6.", "2.7.", "2.8.")
@@ -97,7 +99,16 @@ def placement(e: Evidence) -> Iterator[Finding]:
             fix = f"the controller plans anew; stormpilot explain {t.name} says what holds it"
             yield Finding("placement", Level.warn, f"{t.name}{said}", fix)
         elif status is not None and status.state == "applied" and not lost:
-            yield Finding("placement", Level.ok, f"{t.name}: plan {plan.message.plan_id} is applied")
+            text = f"{t.name}: plan {plan.message.plan_id} is applied{_fewer_workers(e, t)}"
+            yield Finding("placement", Level.ok, text)
+
+
+def _fewer_workers(e: Evidence, t: TopologySnapshot) -> str:
+    """Where Storm's own scheduler would give it more workers, and so place it anew once the plug-in is gone."""
+    if e.seen.cluster is None or resource_aware(e.seen.cluster.shim.fallback):
+        return ""
+    used = len({(x.supervisor, x.port) for x in t.executors})
+    return f", in {used} of the {t.workers} workers that it asks for" if used < t.workers else ""
 
 
 def _difference(written: list[str], there: list[str] | None, what: str) -> list[str]:

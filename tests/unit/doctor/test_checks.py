@@ -312,6 +312,14 @@ def test_a_storm_that_the_plug_in_was_not_tried_with_is_told(storm: str, warned:
     assert [f.check for f in bad(evidence(seen=seen(cluster=cluster)))] == ["versions"] * warned
 
 
+@pytest.mark.parametrize(("asked", "told"), [(2, ""), (3, ", in 2 of the 3 workers that it asks for")])
+def test_a_plan_in_fewer_workers_than_storms_scheduler_would_give_is_told(asked: int, told: str) -> None:
+    flights = msgspec.structs.replace(FLIGHTS, workers=asked)
+    (found,) = (f for f in examine(evidence(seen=seen(topologies={FLIGHTS.id: flights}))) if f.check == "placement")
+    assert found.level is Level.ok
+    assert found.text.startswith(f"flights: plan p-1 is applied{told}") and ("workers" in found.text) == bool(told)
+
+
 def test_a_topology_that_the_controller_leaves_alone_needs_no_reports() -> None:
     off = state(topologies=[TopologyView(id=FLIGHTS.id, name="flights", mode="off", action="skip", reason="OFF")])
     assert bad(evidence(seen=seen(controller=off), reports={})) == []
