@@ -33,10 +33,11 @@ def plan_history(
 
     with live.operator() as operator:
         steps = operate.history(operator, operator.topology(topology).id)
-    live.answer(steps, lambda: _plans(topology, steps))
+    live.answer(steps, lambda: show_plans(topology, steps))
 
 
-def _plans(topology: str, steps: list[HistoryStep]) -> None:
+def show_plans(topology: str, steps: list[HistoryStep]) -> None:
+    """The plans of a topology, newest first, for people."""
     if not steps:
         say(f"{topology}: no plan was published yet")
         return
@@ -58,6 +59,9 @@ def _plans(topology: str, steps: list[HistoryStep]) -> None:
     )
     for s in steps:
         say(f"{s.entry.plan.plan_id}: {s.entry.text}")
+    if steps[-1].entry.former:
+        n = steps[-1].back + 1
+        say(f"{n} back: what ran before the first plan (`stormpilot rollback {topology} {n}`)")
 
 
 @live_command

@@ -61,6 +61,10 @@ class PlanDispatcher:
     def _publish(self, ids: Sequence[str], verdict: Verdict, situation: Situation, outcome: Outcome) -> Outcome:
         """Plans that restart workers, as one plan set."""
         entries = self._entries(ids, verdict, situation, outcome.decisions)
+        for t in sorted(entries.keys() - situation.snapshot.plans.keys()):
+            if situation.topologies[t].placed:  # without a plan
+                former = as_it_runs(situation.topologies[t].topology).workers
+                entries[t] = msgspec.structs.replace(entries[t], former=former)
         moves = {t: _to_verify(e, verdict, situation) for t, e in entries.items()}
         also = {
             t: [

@@ -56,7 +56,7 @@ def rollback(operator: Operator, topology: RunningTopology, steps: StepsBack = 1
     kept = history(operator, snapshot.id)
     then = next((h.entry for h in kept if h.back == steps), None)
     what = "" if then is None else f"plan {then.plan.plan_id}"
-    if then is None and steps == 1:
+    if then is None and steps == (kept[-1].back + 1 if kept else 1):
         then, what = before_first(operator, snapshot.id, kept), "what ran before its first plan"
     if then is None:
         why = f"there is no plan {steps} back, the history holds {len(kept)} (stormpilot plan history)"

@@ -8,7 +8,7 @@ import msgspec
 
 from stormpilot.errors import UsageError
 from stormpilot.messages.controller_state import ControllerState, TopologyView
-from stormpilot.messages.core import ClusterSnapshot, HistoryEntry, PlanMessage, Worker, decode, plan_checksum
+from stormpilot.messages.core import ClusterSnapshot, HistoryEntry, PlanMessage, decode, plan_checksum
 from stormpilot.messages.moves import MoveState
 from stormpilot.messages.rollouts import Rollout, belongs_to, whole_plans
 from stormpilot.messages.settings import AuditRecord, DrainSetting
@@ -62,18 +62,18 @@ def history(operator: Operator, topology_id: str) -> list[HistoryStep]:
 def before_first(operator: Operator, topology_id: str, kept: Sequence[HistoryStep]) -> HistoryEntry | None:
     """The placement before the first plan, which has no plan before it, as a plan to go back to; None: not known.
 
-    A rollout keeps it, and the effect check of a plan until it is over.
+    The history keeps it, or the rollout of that plan, or its effect check until it is over.
     """
     rollout, _ = operator.read(operator.paths.rollout(topology_id), Rollout)
     move, _ = operator.read(operator.paths.moves(topology_id), MoveState)
     begun = None if rollout is None or not rollout.running else rollout.entry
-    first = kept[0].entry if kept else begun
+    first = kept[-1].entry if kept else begun
     if first is None:
         return None
-    former: list[Worker] = []
-    if rollout is not None and belongs_to(first, rollout.entry.plan.plan_id):
+    former = first.former
+    if not former and rollout is not None and belongs_to(first, rollout.entry.plan.plan_id):
         former = rollout.former
-    elif move is not None and move.plan_id == first.plan.plan_id:
+    elif not former and move is not None and move.plan_id == first.plan.plan_id:
         former = move.former
     if not former:
         return None

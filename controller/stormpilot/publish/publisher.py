@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Mapping, Sequence
 
@@ -28,6 +29,17 @@ TRANSACTION_BYTES = 900 * 1024
 
 class DeposedError(RefusedError):
     """Another controller leads: the epoch was raised after ours."""
+
+
+def _for_history(entry: HistoryEntry, beside_bytes: int) -> bytes:
+    """The entry as written; without what ran before, if it would not fit into one transaction with `beside_bytes`."""
+    if entry.former:
+        with contextlib.suppress(UsageError):  # it is too large for a znode
+            data = encode(entry)
+            if len(data) + beside_bytes <= TRANSACTION_BYTES:
+                return data
+        entry = msgspec.structs.replace(entry, former=[])
+    return encode(entry)
 
 
 class Publisher:
@@ -92,13 +104,14 @@ class Publisher:
         for entry, kept in zip(entries, numbers, strict=True):
             topology_id = entry.plan.topology_id
             n = 1 + max((int(k) for k in kept if HISTORY_NUMBER.fullmatch(k)), default=0)
+            plan = encode(signed(entry.plan, self._key))
+            move = encode(beside[topology_id]) if topology_id in beside else b""
             steps: list[Step] = [
-                Put(p.plan(topology_id), encode(signed(entry.plan, self._key)), versions.get(topology_id)),
-                Put(p.plan_history(topology_id, f"{n:010d}"), encode(entry), None),
+                Put(p.plan(topology_id), plan, versions.get(topology_id)),
+                Put(p.plan_history(topology_id, f"{n:010d}"), _for_history(entry, len(plan) + len(move)), None),
             ]
             if topology_id in beside:
                 node = followed[topology_id]
-                move = encode(beside[topology_id])
                 if sum(len(s.data) for s in steps if isinstance(s, Put)) + len(move) > TRANSACTION_BYTES:
                     move = encode(msgspec.structs.replace(beside[topology_id], former=[]))  # then it cannot be undone
                 steps.append(Put(p.moves(topology_id), move, None if node is None else node.version))

@@ -58,6 +58,14 @@ def test_a_plan_is_published_with_its_history_its_move_and_its_audit_record(worl
     assert audited(w) == [("publish", "story", f"published {entry.plan.plan_id}, 2 executors move")]
 
 
+def test_the_history_keeps_what_ran_before_the_first_plan_alone(world: tuple[World, str]) -> None:
+    w, t = world
+    former = dispatched(w, t).plans[t].former
+    assert {(x.supervisor, x.port): tuple(start for start, _ in x.executors) for x in former} == SPREAD
+    assert w.history(t)[0].former == former
+    assert dispatched(w, t).plans[t].former == [], "the plan before it has that"
+
+
 def test_a_proposal_lies_where_nobody_applies_it(world: tuple[World, str]) -> None:
     w, t = world
     outcome = dispatched(w, t, "advise")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import msgspec
 import pytest
 
 from doubles.memory_zookeeper import MemoryZooKeeper
@@ -219,6 +220,20 @@ def test_rollback_of_a_first_plan_that_made_it_worse_goes_back_to_what_ran_befor
     former = entry(OTHER).plan.workers
     zookeeper.put(PATHS.moves(ID), encode(MoveState(topology_id=ID, phase="rollback", plan_id="p-1", former=former)))
     operate.rollback(operator(zookeeper), "flights")
+    assert asked_for(zookeeper).plan.workers == former
+
+
+@pytest.mark.parametrize("later", [0, 2])
+def test_rollback_of_the_first_plan_goes_back_long_after_it_was_judged(zookeeper: MemoryZooKeeper, later: int) -> None:
+    without_history(zookeeper)
+    former = entry(OTHER).plan.workers
+    first = msgspec.structs.replace(entry(PARTLY if later else RUNNING, plan_id="p-1"), former=former)
+    for n, e in enumerate([first, *(entry(RUNNING, plan_id=f"p-2{n}") for n in range(later))], start=1):
+        zookeeper.put(PATHS.plan_history(ID, f"{n:010d}"), encode(e))
+    with pytest.raises(RefusedError, match=f"there is no plan {later + 2} back"):
+        operate.rollback(operator(zookeeper), "flights", later + 2)
+    change = operate.rollback(operator(zookeeper), "flights", later + 1)
+    assert "flights: back to what ran before its first plan; " in change.text
     assert asked_for(zookeeper).plan.workers == former
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from doubles.memory_zookeeper import MemoryZooKeeper
@@ -195,6 +196,22 @@ def test_the_former_placement_of_a_huge_topology_is_left_out_rather_than_the_pla
     assert node is not None
     move = decode(node.data, MoveState, "moves")
     assert (move.plan_id, move.former) == ("p-1", [])
+
+
+def test_what_ran_before_a_huge_first_plan_is_left_out_of_its_history_before_the_plan_cannot_be_undone(
+    zookeeper: MemoryZooKeeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publisher = leader(zookeeper)
+    plain = entry("p-1", executors=3000)
+    former = [Worker(supervisor=f"s{i * i}", port=i, executors=[(i, i)]) for i in range(1, 3001)]
+    huge = msgspec.structs.replace(plain, former=former)
+    move = MoveState(topology_id=ID, plan_id="p-1", former=plain.plan.workers)
+    monkeypatch.setattr(module, "TRANSACTION_BYTES", len(encode(plain)) + len(encode(plain.plan)) + len(encode(move)))
+    publisher.publish([huge], {}, [move])
+    (kept,) = zookeeper.read([PATHS.plan_history(ID, "0000000001")])
+    (followed,) = zookeeper.read([PATHS.moves(ID)])
+    assert kept is not None and decode(kept.data, HistoryEntry, "history") == plain
+    assert followed is not None and decode(followed.data, MoveState, "moves") == move
 
 
 # --- history ----------------------------------------------------------------------------------------------------------
