@@ -51,5 +51,9 @@ ModeWord = Annotated[
     Literal["off", "advise", "act", "default"],
     Meta(description="off, advise or act; default removes the setting."),
 ]
+ProposedPlan = Annotated[
+    Annotated[str, Meta(min_length=1, max_length=MAX_LETTERS)] | None,
+    Meta(description="Id of the plan that was looked at: refused if another one is proposed now."),
+]
 StepsBack = Annotated[int, Meta(ge=1, le=1000, description="How many plans back: see `stormpilot plan history`.")]
 EvenIfGone = Annotated[bool, Meta(description="Even if the host has no supervisor now.")]

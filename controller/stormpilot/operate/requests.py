@@ -10,15 +10,18 @@ from stormpilot.messages.core import HistoryEntry, TopologySnapshot, encode
 from stormpilot.messages.settings import AuditRecord, Request, Verb
 from stormpilot.operate.change import Change
 from stormpilot.operate.operator import Operator, new_id
-from stormpilot.operate.parameters import RunningTopology, StepsBack
+from stormpilot.operate.parameters import ProposedPlan, RunningTopology, StepsBack
 from stormpilot.operate.views import audit, before_first, history
 from stormpilot.zookeeper.client import ConflictError, Put
 
 
-def approve(operator: Operator, topology: RunningTopology) -> Change:
+def approve(operator: Operator, topology: RunningTopology, *, plan: ProposedPlan = None) -> Change:
     """Publish exactly the plan that is proposed now, if it still fits the cluster."""
     snapshot = operator.topology(topology)
     proposal = _proposal(operator, snapshot.id, snapshot.name)
+    if plan not in (None, proposal.plan.plan_id):
+        look = f"look at it with `stormpilot plan diff {snapshot.name}`"
+        raise RefusedError(f"{snapshot.name}: the proposal is {proposal.plan.plan_id} now, not {plan}: {look}")
     _check(operator, "approve", snapshot, proposal)
     text = f"{snapshot.name}: plan {proposal.plan.plan_id} is approved; the leading controller is asked to publish it"
     danger = f"{proposal.moved_executors} executors of {snapshot.name} move"

@@ -97,6 +97,14 @@ def test_plan_that_fits_is_asked_for(zookeeper: MemoryZooKeeper, verb: str) -> N
     assert zookeeper.children([PATHS.request()])[0] == [ID]
 
 
+def test_a_proposal_that_replaced_the_one_somebody_looked_at_is_not_approved(zookeeper: MemoryZooKeeper) -> None:
+    with pytest.raises(RefusedError, match="the proposal is p-1 now, not p-0: look at it with `stormpilot plan diff"):
+        operate.approve(operator(zookeeper), "flights", plan="p-0")
+    assert zookeeper.children([PATHS.request()])[0] == []
+    operate.approve(operator(zookeeper), "flights", plan="p-1")
+    assert asked_for(zookeeper).plan.plan_id == "p-1"
+
+
 def test_giving_up_a_plan_is_asked_for_while_there_is_one(zookeeper: MemoryZooKeeper) -> None:
     zookeeper.put(PATHS.proposal(ID), encode(entry({})))
     assert refused(zookeeper, "approve") == "flights: flights has no plan that it could give up"
