@@ -99,8 +99,13 @@ public final class PilotScheduler implements IScheduler {
             SchedulingKeys.ofNimbus(conf));
     try {
       connect(conf);
-    } catch (RuntimeException | LinkageError e) {
-      LOG.error("no ZooKeeper client: plans cannot be read, placed topologies stay as they are", e);
+    } catch (Throwable e) { // it would keep Nimbus from starting
+      tell("no ZooKeeper client: plans cannot be read, placed topologies stay as they are", e);
+      disconnect();
+      watch = null;
+      outbox = null;
+      stateWriter = null;
+      zk = null;
     }
     LOG.info("stormpilot {} schedules; fallback scheduler {}", shim.version(), fallback.name());
   }
@@ -258,12 +263,21 @@ public final class PilotScheduler implements IScheduler {
 
   @Override
   public void cleanup() {
-    if (zk != null) {
+    disconnect();
+    ended("fallback scheduler", fallback::cleanup);
+  }
+
+  /** End as much as there is of the client and its threads. */
+  private void disconnect() {
+    if (outbox != null) {
       ended("outbox", outbox::close);
+    }
+    if (watch != null) {
       ended("watch", watch::close);
+    }
+    if (zk != null) {
       ended("ZooKeeper client", zk::close);
     }
-    ended("fallback scheduler", fallback::cleanup);
   }
 
   /** End a part; one that fails must not keep the others, and their threads, alive. */
