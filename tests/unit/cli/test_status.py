@@ -277,7 +277,7 @@ def test_executors_that_run_nowhere_are_told(capsys: pytest.CaptureFixture[str])
 
 
 def test_a_topology_without_a_plan_that_needs_sites_is_not_placed_by_storm() -> None:
-    text = "no plan; executors are placed by the sites of their components"
+    text = "no plan; lost and new executors are placed by the sites of their components"
     (row,) = gathered(healthy(plans={}, statuses={ID: shim_says("fallback", "NO_PLAN", text)}))["topologies"]
     assert row["text"] == "placed by the sites of its components"
 

@@ -106,22 +106,33 @@ final class StatusReport {
           State.FALLBACK, aside.reason(), aside.text() + "; " + who, asideId, null);
     }
     if (topology.held() == Reason.PAUSED) {
-      return new StatusText(State.FALLBACK, Reason.PAUSED, "paused; " + who, null, null);
+      return new StatusText(State.FALLBACK, Reason.PAUSED, "paused: " + stays(who), null, null);
     }
     if (topology.held() == Reason.ISOLATED) {
       String text = "isolated: it has hosts of its own; " + who;
       return new StatusText(State.FALLBACK, Reason.ISOLATED, text, null, null);
     }
     if (topology.held() == Reason.MODE_OFF) {
-      return new StatusText(State.FALLBACK, Reason.MODE_OFF, "mode off; " + who, null, null);
+      return new StatusText(State.FALLBACK, Reason.MODE_OFF, "mode off: " + stays(who), null, null);
     }
     return new StatusText(State.FALLBACK, Reason.NO_PLAN, "no plan; " + who, null, null);
   }
 
+  /** Who places what runs nowhere; an isolated topology is that scheduler's in all it does. */
   private String who(TopologyContext topology) {
+    if (topology.held() == Reason.ISOLATED) {
+      return fallbackName + " schedules the topology";
+    }
     return topology.sites().isEmpty() || !fallbackCountsSlotsOnly
-        ? fallbackName + " schedules the topology"
-        : "executors are placed by the sites of their components";
+        ? fallbackName + " places lost and new executors"
+        : "lost and new executors are placed by the sites of their components";
+  }
+
+  /** What becomes of executors while no plans are applied. */
+  private String stays(String who) {
+    return fallbackRanks
+        ? who + ", and may stop it for one before it"
+        : "running executors stay where they are; " + who;
   }
 
   private StatusText moving(TopologyContext topology, Moves moves) {

@@ -45,6 +45,25 @@ class HeldTest {
 
     assertEquals("fallback/MODE_OFF", story.state("t"));
     story.assertNobodyLost();
+    String stays = "running executors stay where they are; DefaultScheduler places";
+    assertEquals("mode off: " + stays + " lost and new executors", story.text("t"));
+  }
+
+  /** Nobody reads of it that Storm moves something. */
+  @Test
+  void theStatusOfAPausedTopologyWithoutAPlanSaysThatItStaysAndWhatStormPlaces() {
+    Story story = Story.twoWorkers();
+    story.pause(Notation.name("t"));
+    Map<String, Set<Integer>> before = story.placement("t");
+
+    story.round();
+
+    assertEquals(before, story.placement("t"));
+    String stays = "running executors stay where they are; DefaultScheduler places";
+    assertEquals("paused: " + stays + " lost and new executors", story.text("t"));
+    story.resume(Notation.name("t"));
+    story.round();
+    assertEquals("no plan; DefaultScheduler places lost and new executors", story.text("t"));
   }
 
   /** Storm would have to show an executor of another parallelism: the other topology goes on. */

@@ -164,7 +164,8 @@ class SitesTest {
 
     story.assertRunning("t", 2, 3, 4);
     assertEquals("fallback/NO_SLOT_IN_SITE", story.state("t"));
-    assertTrue(story.text("t").endsWith("ResourceAwareScheduler schedules the topology"));
+    String who = "ResourceAwareScheduler places lost and new executors";
+    assertTrue(story.text("t").endsWith(who), story.text("t"));
   }
 
   @Test
