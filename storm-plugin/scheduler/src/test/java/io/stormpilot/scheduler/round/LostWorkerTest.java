@@ -12,6 +12,7 @@ import org.apache.storm.scheduler.IScheduler;
 import org.apache.storm.scheduler.IsolationScheduler;
 import org.apache.storm.scheduler.multitenant.MultitenantScheduler;
 import org.apache.storm.scheduler.resource.ResourceAwareScheduler;
+import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
@@ -121,5 +122,41 @@ class LostWorkerTest {
     story.round();
 
     assertEquals(before, story.placement("t"));
+  }
+
+  private static void assertNobodyIsBesideAlone(Story story) {
+    Set<String> own = StormCases.hosts(story, "alone");
+    assertEquals(1, own.size(), story.text("alone"));
+    own.retainAll(StormCases.hosts(story, "t"));
+    assertEquals(Set.of(), own, "nobody else is on its supervisor");
+  }
+
+  /** It has more free slots than any other supervisor. */
+  @Test
+  void executorsThatStormPassesOverDoNotComeToASupervisorOfAUsersPool() throws Exception {
+    Story story = planGone(MultitenantScheduler.class, 3).supervisor("sup-3", 9);
+    story.topology("alone", 1, 2).owner("alone", "boss").running("alone", "sup-3:6700", "1-2");
+    story.removeSupervisor("sup-0");
+    story.loseExecutorsOn("sup-0");
+
+    story.round();
+
+    story.assertNobodyLost();
+    assertNobodyIsBesideAlone(story);
+  }
+
+  @Test
+  void executorsThatStormPassesOverLeaveASupervisorThatAUsersPoolTakesInTheSameRound()
+      throws Exception {
+    Story story = planGone(MultitenantScheduler.class, 3);
+    story.topology("alone", 2, 4).owner("alone", "boss");
+    story.loseWorker("sup-0:6700");
+
+    for (int i = 0; i < 3; i++) {
+      story.round();
+      story.assertNobodyLost();
+      assertNobodyIsBesideAlone(story);
+      assertEquals("fallback/NO_PLAN", story.state("t"));
+    }
   }
 }
