@@ -303,7 +303,7 @@ public final class Fallback {
   }
 
   /** The class of an error and where it was thrown: of a kind one stack tells as much as many. */
-  private static String kind(Throwable e) {
+  static String kind(Throwable e) {
     StackTraceElement[] stack = e.getStackTrace();
     return e.getClass().getName() + (stack.length == 0 ? "" : " " + stack[0]);
   }

@@ -2,7 +2,9 @@ package io.stormpilot.scheduler.round;
 
 import io.stormpilot.scheduler.state.KnownPorts;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.Map;
+import java.util.Set;
 import org.apache.storm.scheduler.Cluster;
 import org.apache.storm.scheduler.Topologies;
 import org.apache.storm.scheduler.TopologyDetails;
@@ -13,6 +15,8 @@ public final class Memory {
   private final Map<String, TopologyMemory> topologies = new HashMap<>();
   private final KnownPorts knownPorts = new KnownPorts();
   private final PortRest portRest;
+  private Set<String> refused = new HashSet<>();
+  private Set<String> refusedBefore = Set.of();
   private long leadsSinceMs = Long.MIN_VALUE;
 
   public Memory(long portRestMs) {
@@ -24,6 +28,14 @@ public final class Memory {
     topologies.keySet().retainAll(all.getAllIds());
     knownPorts.observe(cluster.getSupervisors(), now);
     portRest.observe(cluster.getUsedSlots(), now);
+    refusedBefore = refused;
+    refused = new HashSet<>();
+  }
+
+  /** The cluster refuses a change; returns whether that is news: not so in the round before. */
+  boolean refused(String change) {
+    refused.add(change);
+    return !refusedBefore.contains(change);
   }
 
   TopologyMemory of(TopologyDetails topology, long now) {

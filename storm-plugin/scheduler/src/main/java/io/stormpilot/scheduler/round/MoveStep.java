@@ -29,6 +29,7 @@ final class MoveStep {
   private final Map<String, TopologyContext> topologies;
   private final Slots slots;
   private final Cluster cluster;
+  private final Memory memory;
   private final PilotConfig config;
   private final boolean justLeads;
   private final long now;
@@ -43,12 +44,14 @@ final class MoveStep {
       Map<String, TopologyContext> topologies,
       Slots slots,
       Cluster cluster,
+      Memory memory,
       PilotConfig config,
       boolean justLeads,
       long now) {
     this.topologies = topologies;
     this.slots = slots;
     this.cluster = cluster;
+    this.memory = memory;
     this.config = config;
     this.justLeads = justLeads;
     this.now = now;
@@ -99,7 +102,8 @@ final class MoveStep {
 
   /**
    * All changes at once, for topologies trade slots. Where Storm's cluster rejects a part, each
-   * plan set alone: one must not keep the others from being carried out.
+   * plan set alone: one must not keep the others from being carried out. What is rejected is tried
+   * again in each round, and logged in the first.
    *
    * @return by topology id, what was carried out
    */
@@ -110,10 +114,6 @@ final class MoveStep {
       changes.forEach(c -> done.computeIfAbsent(c.topologyId(), id -> new ArrayList<>()).add(c));
       return done;
     }
-    LOG.error(
-        "cannot carry out changes of {}; none of these is done",
-        changes.stream().map(Change::topologyId).distinct().toList(),
-        failure);
     Map<String, List<Change>> planSets = new LinkedHashMap<>();
     for (Change change : changes) {
       String planSet = topologies.get(change.topologyId()).memory().inForce().planSet();
@@ -121,6 +121,11 @@ final class MoveStep {
     }
     if (planSets.size() > 1) {
       planSets.values().forEach(set -> done.putAll(carryOut(set)));
+      return done;
+    }
+    List<String> refused = changes.stream().map(Change::topologyId).distinct().toList();
+    if (memory.refused(refused + " " + Fallback.kind(failure))) {
+      LOG.error("cannot carry out changes: topologies={} reason={}", refused, failure.toString());
     }
     return done;
   }

@@ -107,7 +107,7 @@ public final class Round {
     Map<String, Intent> intents = new TreeMap<>();
     topologies.forEach((id, topology) -> intents.put(id, intend(topology, justLeads)));
     MoveStep.Result moved =
-        new MoveStep(topologies, slots, cluster, config, justLeads, now)
+        new MoveStep(topologies, slots, cluster, memory, config, justLeads, now)
             .run(with(Intent.MOVE, topologies, intents));
     intents.putAll(moved.intents());
     RepairStep repair = repair(topologies, slots, justLeads);

@@ -11,12 +11,6 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.function.BiConsumer;
-import org.apache.logging.log4j.Level;
-import org.apache.logging.log4j.LogManager;
-import org.apache.logging.log4j.core.LogEvent;
-import org.apache.logging.log4j.core.Logger;
-import org.apache.logging.log4j.core.appender.AbstractAppender;
-import org.apache.logging.log4j.core.config.Property;
 import org.apache.storm.Config;
 import org.apache.storm.metric.StormMetricsRegistry;
 import org.apache.storm.scheduler.Cluster;
@@ -174,30 +168,12 @@ class FallbackTest {
     assertEquals("fallback/FALLBACK_FAILED", story.state("t999"));
   }
 
-  /** The lines of a story's rounds, {@code ERROR+} with the stack; the message up to ";" or ":". */
+  /** The lines of a story's rounds, of each the word before ";" or ":". */
   private static List<String> linesOf(Runnable rounds) {
-    List<String> lines = new ArrayList<>();
-    AbstractAppender appender =
-        new AbstractAppender("lines", null, null, true, Property.EMPTY_ARRAY) {
-          @Override
-          public void append(LogEvent event) {
-            String text = event.getMessage().getFormattedMessage().split("[;:]")[0];
-            String stack = event.getThrown() == null ? " " : "+ ";
-            lines.add(event.getLevel() + stack + text.substring(text.lastIndexOf(' ') + 1));
-          }
-        };
-    appender.start();
-    Logger logger = (Logger) LogManager.getLogger(Fallback.class);
-    logger.setAdditive(false);
-    logger.addAppender(appender);
-    logger.setLevel(Level.INFO);
-    try {
-      rounds.run();
-    } finally {
-      logger.setLevel(Level.OFF);
-      logger.removeAppender(appender);
-    }
-    return lines;
+    return LogLines.of(Fallback.class, rounds).stream()
+        .map(line -> line.split("[;:]")[0])
+        .map(line -> line.split(" ")[0] + line.substring(line.lastIndexOf(' ')))
+        .toList();
   }
 
   @Test
