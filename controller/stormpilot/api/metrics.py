@@ -222,6 +222,8 @@ class _OnScrape(Collector):
         counters = last.state.counters if last.state else {}
         yield _total("traffic_log_rows", "Rows written.", [], {(): counters.get("log_rows_written", 0)})
         yield _total("traffic_log_rows_lost", "Rows lost.", [], {(): counters.get("log_rows_lost", 0)})
+        lost = "Records of the audit lost, since its file could not be written."
+        yield _total("audit_records_lost", lost, [], {(): counters.get("audit_records_lost", 0)})
         doubts = {(k.removeprefix("load_"),): n for k, n in counters.items() if k.startswith("load_")}
         yield _total("load_counts_not_used", "What load reports said and was not used, by why.", ["reason"], doubts)
 

@@ -167,7 +167,8 @@ class Leadership:
                 say = log.warning if e.alert else log.info
                 say(e.kind.value, topology=e.topology, text=e.text, value=e.value, threshold=e.threshold)
             try:
-                publisher, counters = self.cycle.publisher, self.cycle.observer.counters
+                publisher = self.cycle.publisher
+                counters = {**self.cycle.observer.counters, "audit_records_lost": self.audit_log.lost}
                 put = partial(publisher.put, publisher.paths.controller)
                 self.recorder.record(report, observation, publisher.epoch.number, counters, took_ms, self.now_ms, put)
             finally:

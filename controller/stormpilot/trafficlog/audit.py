@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -26,6 +26,8 @@ from stormpilot.zookeeper.paths import Paths
 log = structlog.get_logger(__name__)
 KEPT = 1000
 """Number of records that stay in ZooKeeper."""
+MOST_UNCOPIED = 10_000
+"""Number of records that stay there while the file cannot be written: a folder without end could not be listed."""
 FILE = "audit.jsonl"
 
 
@@ -53,60 +55,81 @@ def read(path: Path) -> Iterator[AuditRecord]:
 class AuditLog:
     """Copies records from ZooKeeper to the file (None: to none), and removes the oldest there.
 
-    A file that cannot be written costs no cycle and no record: nothing is removed from ZooKeeper before it is copied,
-    it is said once, and tried again.
+    A file that cannot be written costs no cycle, and no record as long as `MOST_UNCOPIED` hold all: these stay in
+    ZooKeeper until they are copied. It is said once, and tried again. `lost` counts records that were not copied.
     """
 
     def __init__(self, zookeeper: ZooKeeper, paths: Paths, file: Path | None):
+        self.lost = 0
         self._zookeeper = zookeeper
         self._paths = paths
         self._file = file
         self._seen: set[str] = set()
         self._copied: deque[str] | None = None
         self._failing = False
+        self._losing = False
 
     def keep(self) -> None:
         """Copy what is new; `UnreachableError` when ZooKeeper is away."""
         names = sorted(self._zookeeper.children([self._paths.audit()])[0], key=lambda n: n[-10:])
+        self._seen.intersection_update(names)
         new = [n for n in names if n not in self._seen]
-        nodes = self._zookeeper.read([self._paths.audit(n) for n in new], keep_denied=True)
-        records = []
-        for name, node in zip(new, nodes, strict=True):
-            if node is not None:
-                try:
-                    records.append(read_message(node, AuditRecord, self._paths.audit(name)))
-                except UsageError as e:
-                    log.warning("audit record cannot be read, left out", why=e)
-        if not self._append(records):
-            return
-        self._seen = set(names)
-        for name in names[: max(0, len(names) - KEPT)]:
+        for part in (new[i : i + KEPT] for i in range(0, len(new), KEPT)):
+            if not self._copy(part):
+                break
+        for name in names[: max(0, len(names) - (MOST_UNCOPIED if self._failing else KEPT))]:
             with contextlib.suppress(RefusedError):  # not ours: it stays
                 self._zookeeper.delete(self._paths.audit(name))
+                self._lose(name)
 
-    def _append(self, records: Iterable[AuditRecord]) -> bool:
-        if self._file is None:
-            return True
+    def _lose(self, name: str) -> None:
+        if name not in self._seen:
+            if not self._losing:
+                log.warning("audit records are lost: the oldest in ZooKeeper, before they were copied", file=self._file)
+            self._losing = True
+            self.lost += 1
+
+    def _copy(self, names: Sequence[str]) -> bool:
+        """Whether these are in the file, but for those that cannot be read."""
+        nodes = self._zookeeper.read([self._paths.audit(n) for n in names], keep_denied=True)
+        records = {}
+        for name, node in zip(names, nodes, strict=True):
+            if node is not None:
+                try:
+                    records[name] = read_message(node, AuditRecord, self._paths.audit(name))
+                except UsageError as e:
+                    log.warning("audit record cannot be read, left out", why=e)
         try:
-            if self._copied is None:
-                self._copied = deque((r.id for r in read(self._file)), maxlen=4 * KEPT)
-            known = set(self._copied)
-            fresh = [r for r in records if r.id not in known]
-            if fresh:
-                self._file.parent.mkdir(parents=True, exist_ok=True)
-                with self._file.open("a+b") as f:
-                    torn = f.tell() > 0 and not _ends_with_newline(f.fileno(), f.tell())
-                    f.write((b"\n" if torn else b"") + b"".join(msgspec.json.encode(r) + b"\n" for r in fresh))
-                    f.flush()
-                    os.fsync(f.fileno())
-                self._copied.extend(r.id for r in fresh)
+            if self._file is not None:
+                self._append(self._file, records)
         except (OSError, UsageError) as e:
+            self._copied = None  # some may be in it
             if not self._failing:
-                log.warning("the audit file cannot be written; the records stay in ZooKeeper", file=self._file, why=e)
+                stays = "the audit file cannot be written; the newest records stay in ZooKeeper"
+                log.warning(stays, file=self._file, at_most=MOST_UNCOPIED, why=e)
             self._failing = True
             return False
-        self._failing = False
+        self._seen.update(names)
         return True
+
+    def _append(self, file: Path, records: Mapping[str, AuditRecord]) -> None:
+        if self._copied is None:
+            self._copied = deque((r.id for r in read(file)), maxlen=4 * KEPT)
+        known = set(self._copied)
+        self._seen.update(n for n, r in records.items() if r.id in known)
+        fresh = [r for r in records.values() if r.id not in known]
+        if not fresh:
+            return
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with file.open("a+b") as f:
+            torn = f.tell() > 0 and not _ends_with_newline(f.fileno(), f.tell())
+            f.write((b"\n" if torn else b"") + b"".join(msgspec.json.encode(r) + b"\n" for r in fresh))
+            f.flush()
+            os.fsync(f.fileno())
+        self._copied.extend(r.id for r in fresh)
+        if self._failing:
+            log.info("the audit file is written again", file=file, records_lost=self.lost)
+        self._failing = self._losing = False
 
 
 def _ends_with_newline(descriptor: int, size: int) -> bool:

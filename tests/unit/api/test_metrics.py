@@ -71,7 +71,7 @@ def looked(decision: Decision, *, plan: bool = False, **fields: Any) -> Complete
         cycles=1,
         planner="best",
         sentence="",
-        counters={"log_rows_written": 7, "log_rows_lost": 1, "load_rejected_negative": 2},
+        counters={"log_rows_written": 7, "log_rows_lost": 1, "load_rejected_negative": 2, "audit_records_lost": 3},
         topologies=[view],
     )
     return CompletedCycle(account, Observation(T0_MS, seen, None, {}, {}), state, 0.2)
@@ -159,6 +159,7 @@ def test_what_is_now(scraped: Scraped) -> None:
     assert scraped.value("unreadable_znodes") == 1
     assert scraped.value("traffic_log_rows_total") == 7
     assert scraped.value("traffic_log_rows_lost_total") == 1
+    assert scraped.value("audit_records_lost_total") == 3
     assert scraped.value("load_counts_not_used_total", reason="rejected_negative") == 2
     assert scraped.value("executors", topology="flights") == 6
     assert scraped.value("unplaced_executors", topology="flights") == 1

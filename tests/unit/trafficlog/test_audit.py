@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from doubles.memory_zookeeper import MemoryZooKeeper
 from stormpilot import operate
@@ -38,3 +39,85 @@ def test_a_record_that_denies_us_keeps_no_other_from_being_copied_shown_or_remov
     audit.AuditLog(zookeeper, PATHS, tmp_path / audit.FILE).keep()  # type: ignore[arg-type]
     assert [r.id for r in audit.read(tmp_path / audit.FILE)] == ["a-2", "a-3"]
     assert [n is None for n in zookeeper.read([path(2), path(3)])] == [True, False]
+
+
+def kept_in(zookeeper: MemoryZooKeeper) -> list[str]:
+    return sorted(zookeeper.children([PATHS.audit()])[0])
+
+
+def test_while_the_file_cannot_be_written_the_newest_records_stay_and_what_is_lost_is_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(audit, "KEPT", 2)
+    monkeypatch.setattr(audit, "MOST_UNCOPIED", 5)
+    zookeeper = MemoryZooKeeper(lambda: 0)
+    folder = tmp_path / "log"
+    kept = audit.AuditLog(zookeeper, PATHS, folder / audit.FILE)  # type: ignore[arg-type]
+    for n in (1, 2, 3):
+        zookeeper.put(path(n), encode(record(n)))
+    kept.keep()
+    assert kept_in(zookeeper) == ["e-0000000002", "e-0000000003"]
+    (folder / audit.FILE).rename(tmp_path / "before")
+    folder.rmdir()
+    folder.write_bytes(b"")  # no folder
+    with capture_logs() as lines:
+        for n in range(4, 10):
+            zookeeper.put(path(n), encode(record(n)))
+            kept.keep()
+    assert kept_in(zookeeper) == [f"e-{n:010d}" for n in (5, 6, 7, 8, 9)]
+    assert kept.lost == 1, "2 and 3 were copied, 4 was not"
+    warnings = [line["event"] for line in lines if line["log_level"] == "warning"]
+    assert warnings == [
+        "the audit file cannot be written; the newest records stay in ZooKeeper",
+        "audit records are lost: the oldest in ZooKeeper, before they were copied",
+    ]
+    folder.unlink()
+    folder.mkdir()
+    (tmp_path / "before").rename(folder / audit.FILE)
+    with capture_logs() as lines:
+        kept.keep()
+    assert [r.id for r in audit.read(folder / audit.FILE)] == [f"a-{n}" for n in (1, 2, 3, 5, 6, 7, 8, 9)]
+    assert kept_in(zookeeper) == ["e-0000000008", "e-0000000009"]
+    assert [(line["event"], line["records_lost"]) for line in lines] == [("the audit file is written again", 1)]
+    zookeeper.put(path(10), encode(record(10)))
+    with capture_logs() as lines:
+        kept.keep()
+    assert lines == [], "told once"
+
+
+def test_a_leader_that_takes_over_counts_no_record_as_lost_that_is_in_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(audit, "KEPT", 3)
+    monkeypatch.setattr(audit, "MOST_UNCOPIED", 4)
+    zookeeper = MemoryZooKeeper(lambda: 0)
+    file = tmp_path / audit.FILE
+    for n in (1, 2):
+        zookeeper.put(path(n), encode(record(n)))
+    audit.AuditLog(zookeeper, PATHS, file).keep()  # type: ignore[arg-type]
+    kept = audit.AuditLog(zookeeper, PATHS, file)  # type: ignore[arg-type]
+    for n in range(3, 8):
+        zookeeper.put(path(n), encode(record(n)))
+    monkeypatch.setattr("os.fsync", full)
+    kept.keep()
+    assert kept_in(zookeeper) == [f"e-{n:010d}" for n in (4, 5, 6, 7)]
+    assert kept.lost == 1, "1 and 2 are in the file"
+
+
+def test_a_record_that_was_written_though_the_disk_did_not_say_so_is_not_doubled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    zookeeper = MemoryZooKeeper(lambda: 0)
+    kept = audit.AuditLog(zookeeper, PATHS, tmp_path / audit.FILE)  # type: ignore[arg-type]
+    for n in (1, 2):
+        zookeeper.put(path(n), encode(record(n)))
+    with monkeypatch.context() as m:
+        m.setattr("os.fsync", full)
+        kept.keep()
+    zookeeper.put(path(3), encode(record(3)))
+    kept.keep()
+    assert [r.id for r in audit.read(tmp_path / audit.FILE)] == ["a-1", "a-2", "a-3"]
+
+
+def full(_: int) -> None:
+    raise OSError(28, "No space left on device")
