@@ -83,6 +83,7 @@ class OtdLoop:
 
     def step(self, states: Mapping[str, TopologyState], situation: Situation) -> tuple[Verdict | None, list[Event]]:
         """The next move of one executor, and a proposal for each topology whose moves wait for somebody."""
+        self.insufficient &= {*situation.snapshot.topologies, *situation.snapshot.unreadable_topologies}
         ready = self._ready(states, situation)
         acting = {t: s for t, s in ready.items() if s.mode == "act" and not s.approval}
         found, told = self._next(acting, situation)

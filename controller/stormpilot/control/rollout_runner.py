@@ -174,6 +174,7 @@ class RolloutRunner:
         running = running_rollouts(observation.seen)
         ids = {*running, *observation.seen.tables}
         self._watches = {t: w for t, w in self._watches.items() if t in ids}
+        self._failures = {t: w for t, w in self._failures.items() if t in ids or t in observation.seen.rollouts}
         busy = [t for t, m in running.items() if m.phase in MID_STEP]
         for t in sorted(ids):
             state = situation.topologies.get(t)
