@@ -4,6 +4,7 @@ import io.stormpilot.scheduler.message.Mode;
 import io.stormpilot.scheduler.message.Plan;
 import io.stormpilot.scheduler.message.PlanEntry;
 import io.stormpilot.scheduler.message.Reason;
+import io.stormpilot.scheduler.message.Rejection;
 import io.stormpilot.scheduler.message.State;
 import io.stormpilot.scheduler.message.Status;
 import io.stormpilot.scheduler.round.TopologyOutcome.Moves;
@@ -354,7 +355,8 @@ public final class Round {
   /** With the plan that was set aside, if any: a plan that waits is not to be taken for it. */
   private static StatusText failed(String failure, TopologyContext topology) {
     String asideId = topology.memory().setAsidePlanId();
-    return new StatusText(State.FALLBACK, Reason.FALLBACK_FAILED, failure, asideId, null);
+    String text = new Rejection(Reason.FALLBACK_FAILED, failure).text(); // cut, in one line
+    return new StatusText(State.FALLBACK, Reason.FALLBACK_FAILED, text, asideId, null);
   }
 
   private List<Status> statuses(List<TopologyOutcome> outcomes) {

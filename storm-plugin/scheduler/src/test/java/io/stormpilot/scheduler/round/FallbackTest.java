@@ -127,6 +127,23 @@ class FallbackTest {
     assertTrue(story.status("free").text().contains(type.getName()), story.status("free").text());
   }
 
+  /** The next leader takes no status with a text without end for one. */
+  @Test
+  void theStatusQuotesALongErrorOfTheFallbackCutAndInOneLine() {
+    Story story =
+        plannedAndFree(
+            new Scripted(
+                (topologies, cluster) -> {
+                  throw new IllegalStateException("line\n".repeat(100_000));
+                }));
+
+    story.round();
+
+    assertEquals("fallback/FALLBACK_FAILED", story.state("free"));
+    assertTrue(story.text("free").contains("IllegalStateException: line?line"));
+    assertTrue(story.text("free").length() < 2_000, "" + story.text("free").length());
+  }
+
   @Test
   void whomTheFallbackFailsOnWaitsAloneAndOneThatAlwaysFailsIsNotAskedForEver() {
     int[] calls = {0};
