@@ -15,7 +15,7 @@ from streamparse import thrift as storm
 from doubles.commands import in_process as run
 from doubles.fake_nimbus import FakeNimbus, serving
 from doubles.memory_zookeeper import MemoryZooKeeper
-from functional.topologies.inprocess_storm import PROJECT
+from inprocess_storm import PROJECT
 from sizing_problems import EXAMPLE
 from stormpilot.config import LoadSection
 from stormpilot.errors import RefusedError, UnreachableError, UsageError

@@ -6,6 +6,7 @@ from itertools import islice
 
 import pytest
 
+from doubles.memory_kazoo import MemoryKazoo
 from flight_delays.archive import data_dir, rows
 from flight_delays.committer import Committer
 from flight_delays.delay_bolts import CarrierStatistics, RouteStatistics
@@ -13,8 +14,7 @@ from flight_delays.progress import Progress, read_progress
 from flight_delays.progress_store import ZooKeeperStore
 from flight_delays.records import CANCELLED, DIVERTED, parse, why_filtered
 from flight_delays.spout import FlightSpout
-from functional.topologies.inprocess_storm import InProcessStorm, load_topology
-from unit.topologies.flight_delays.memory_zookeeper import MemoryZooKeeper
+from inprocess_storm import InProcessStorm, load_topology
 
 FLIGHTS = 2500
 
@@ -32,7 +32,7 @@ class Run:
 
     def __init__(self, conf=None, replace=None, **kwargs) -> None:
         self.now_s = 0.0
-        self.zookeeper = zookeeper = MemoryZooKeeper()
+        self.zookeeper = zookeeper = MemoryKazoo()
         self._reached: dict[str, set[int]] = {}
         run = self
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from functional.topologies.inprocess_storm import InProcessStorm, load_topology
+from inprocess_storm import InProcessStorm, load_topology
 from word_count.bolts import SplitSentence
 from word_count.sentences import Language
 from word_count.spout import SentenceSpout

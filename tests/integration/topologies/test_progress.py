@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from kazoo.client import KazooClient
 
+from progress_contract import ROOT, TOPOLOGY_ID, ProgressContract
 from stormpilot.local.zookeeper import LocalZooKeeper
-from unit.topologies.flight_delays.progress_contract import ROOT, TOPOLOGY_ID, ProgressContract
 
 pytestmark = pytest.mark.zookeeper
 SRC = Path(__file__).parents[3] / "topologies" / "src"

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from clusters import running_cluster
-from functional.topologies.inprocess_storm import PROJECT
+from inprocess_storm import PROJECT
 from scene import REPOSITORY
 from stormpilot.local.cluster import LocalCluster
 from stormpilot.local.spec import PATIENT, ClusterSpec

@@ -14,7 +14,7 @@ import pytest
 from benchmarks.moves import otd, page
 from benchmarks.moves.__main__ import ended, published
 from benchmarks.moves.measured import Move, Second, read, summary
-from functional.topologies.inprocess_storm import load_topology
+from inprocess_storm import load_topology
 from multilang import handshake, run
 from stormpilot.errors import UnreachableError
 from stormpilot.instrument.partitions import partition_of

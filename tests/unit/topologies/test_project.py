@@ -7,7 +7,7 @@ from dataclasses import fields
 import pytest
 
 from flight_delays import settings as flight_settings
-from functional.topologies.inprocess_storm import PROJECT, load_topology
+from inprocess_storm import PROJECT, load_topology
 from micro_tasks import settings as micro_settings
 from word_count import settings as word_settings
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from functional.topologies.inprocess_storm import PROJECT
+from inprocess_storm import PROJECT
 from stormpilot.errors import UsageError
 from stormpilot.nimbus import Address
 from stormpilot.trials.component import Specimen, check_tuples, jar_with_resources, submission

@@ -4,22 +4,22 @@ from dataclasses import replace
 
 import pytest
 
+from doubles.memory_kazoo import MemoryKazoo
 from flight_delays.committer import Committer
 from flight_delays.progress import TaskProgress, read_progress
 from flight_delays.progress_store import ZooKeeperStore
-from unit.topologies.flight_delays.memory_zookeeper import MemoryZooKeeper
 
 
 @pytest.fixture
 def zookeeper():
-    return MemoryZooKeeper()
+    return MemoryKazoo()
 
 
-def committer(zookeeper: MemoryZooKeeper) -> Committer:
+def committer(zookeeper: MemoryKazoo) -> Committer:
     return Committer(ZooKeeperStore(zookeeper, "/flights", "t-1", 0, 1), period_s=1.0)
 
 
-def written(zookeeper: MemoryZooKeeper) -> TaskProgress:
+def written(zookeeper: MemoryKazoo) -> TaskProgress:
     return read_progress(zookeeper, "t-1")[0]
 
 

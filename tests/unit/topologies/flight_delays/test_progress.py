@@ -4,15 +4,15 @@ import json
 
 import pytest
 
+from doubles.memory_kazoo import MemoryKazoo
 from flight_delays.progress import Progress, TaskProgress
-from unit.topologies.flight_delays.memory_zookeeper import MemoryZooKeeper
-from unit.topologies.flight_delays.progress_contract import ProgressContract
+from progress_contract import ProgressContract
 
 
 class TestInMemory(ProgressContract):
     @pytest.fixture
     def client(self):
-        return MemoryZooKeeper()
+        return MemoryKazoo()
 
 
 def test_what_is_written_can_be_read():

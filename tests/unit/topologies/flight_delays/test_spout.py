@@ -4,17 +4,17 @@ from io import BytesIO
 
 import pytest
 
+from doubles.memory_kazoo import MemoryKazoo
 from flight_delays.committer import Committer
 from flight_delays.progress import read_progress
 from flight_delays.progress_store import ZooKeeperStore
 from flight_delays.spout import FlightSpout
-from unit.topologies.flight_delays.memory_zookeeper import MemoryZooKeeper
 
 
 class Host:
     """What a spout finds around it: Storm (its messages), time, a ZooKeeper and the committer's thread."""
 
-    def __init__(self, zookeeper: MemoryZooKeeper, task: int = 1, **conf) -> None:
+    def __init__(self, zookeeper: MemoryKazoo, task: int = 1, **conf) -> None:
         self.now_s = 1000.0
         self.emitted: list[tuple[str, list]] = []
         self.zookeeper = zookeeper
@@ -77,7 +77,7 @@ class Host:
 
 @pytest.fixture
 def zookeeper():
-    return MemoryZooKeeper()
+    return MemoryKazoo()
 
 
 def test_emits_its_share_in_order_at_its_share_of_the_rate(zookeeper):

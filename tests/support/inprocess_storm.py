@@ -20,7 +20,7 @@ import simplejson
 from pystorm.bolt import Bolt
 from streamparse import Topology
 
-PROJECT = Path(__file__).parents[3] / "topologies"
+PROJECT = Path(__file__).parents[2] / "topologies"
 
 
 def load_topology(name: str) -> type[Topology]:

@@ -1,4 +1,4 @@
-"""A ZooKeeper in memory for tests of what keeps progress: the calls that the topologies make, with versions."""
+"""A client of ZooKeeper (kazoo) in memory, for what keeps progress: the calls of the topologies, with versions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class Stat(NamedTuple):
     version: int
 
 
-class MemoryZooKeeper:
+class MemoryKazoo:
     """Behaves as a started KazooClient does towards znodes without children of their own."""
 
     def __init__(self) -> None:
