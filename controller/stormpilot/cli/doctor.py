@@ -49,10 +49,13 @@ def doctor(
 
 
 def _show(findings: list[Finding], counts: dict[Any, int]) -> None:
+    from stormpilot import doctor as doctors
+
     for f in findings:
         say_line(f.level.value, f"{f.check:<11} {f.text}", head_style=COLOURS[f.level.value], width=7)
         if f.fix:
-            say_line("", f"{'':<11} fix: {f.fix}", width=7)
+            head = "note" if f.level is doctors.Level.ok else "fix"
+            say_line("", f"{'':<11} {head}: {f.fix}", width=7)
     failed, warned, skipped = (counts[level] for level in ("fail", "warn", "skipped"))
     summary = f"{failed} wrong, {warned} to look at" if failed or warned else "nothing is wrong"
     say(f"\n{summary}" + (f", {skipped} not checked" if skipped else ""))

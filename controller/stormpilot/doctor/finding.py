@@ -17,7 +17,7 @@ class Level(enum.StrEnum):
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """One sentence on one thing; `fix` says what to do, empty where there is nothing to do."""
+    """One sentence on one thing; `fix` says what to do, or of what is ok what may be done; empty: nothing."""
 
     check: str
     level: Level
