@@ -27,6 +27,7 @@ from stormpilot.planner.flow.annealing import FlowSearch
 from stormpilot.planner.flow.matched import matched
 from stormpilot.planner.flow.places_check import OVERLOADED_RATIO, Key, PlacesCheck
 from stormpilot.planner.methods import candidates, partition
+from stormpilot.planner.placement.count import placements
 from stormpilot.planner.placement.layout import Frame, Layout, frame_of, layout_of, present_layout, relabel
 from stormpilot.planner.placement.objective import objective_of
 from stormpilot.planner.placement.problem import (
@@ -45,6 +46,7 @@ BY_FLOWS = "by its flows"
 WORK = 30_000_000  # tries x executors of a topology: some seconds
 LEAST_TRIES, MOST_TRIES = 2_000, 400_000
 BEST_TRIES = 4  # times as many for `best`
+PER_PLACEMENT = 50  # tries are enough where a model has few placements
 MOST_STARTS = 4  # the cheapest, with a price on overload, are searched from: as many as get `ENOUGH` tries each
 ENOUGH = 400  # per executor
 LAST = 0.2  # of the tries, that go on from the best found
@@ -368,7 +370,8 @@ class _Planning:
         sizes = np.diff(self.compiled.first_executor).astype(np.float64)
         mean = float((sizes * sizes).sum() / max(sizes.sum(), 1.0))  # of the topology that a random executor is in
         tries = int(min(max(WORK / max(mean, 1.0), LEAST_TRIES), MOST_TRIES))
-        return tries if self.others is None else BEST_TRIES * tries
+        tries = tries if self.others is None else BEST_TRIES * tries
+        return int(min(tries, max(PER_PLACEMENT * placements(self.compiled), LEAST_TRIES)))
 
     def _candidate(self, placement: Ints) -> _Candidate:
         return self._judged(layout_of(self.frame, placement))
