@@ -1,7 +1,7 @@
 """The command line `stormpilot`: `commands.py` lists the commands, `lazy.py` loads the one that is run.
 
 Exit codes: 0 done, 1 refused or infeasible, 2 usage or configuration, 3 ZooKeeper, Storm, Java or Maven not reachable,
-4 nothing to work on.
+4 nothing to work on, 130 interrupted (Ctrl-C).
 Modules of the stages are imported inside the commands, so that no command pays for another one's libraries.
 
 One style: a topology is always an argument; `-o` names the file (or folder) that is written, `-f table|json` what is
@@ -17,6 +17,7 @@ from typing import Annotated
 import typer
 
 import stormpilot
+from stormpilot.cli.interrupts import INTERRUPTED, interruptible
 from stormpilot.cli.lazy import CommandGroup, shown
 from stormpilot.cli.machine_code import note_when_compiling
 from stormpilot.cli.stdout import ReaderGoneError, ignore_stderr_errors, told_apart
@@ -55,7 +56,7 @@ def main() -> None:
     ignore_stderr_errors()
     note_when_compiling()
     try:
-        with told_apart():
+        with interruptible(), told_apart():
             app()
     except StormpilotError as e:
         from stormpilot.cli.output import say_error
@@ -68,3 +69,9 @@ def main() -> None:
         sys.exit(e.exit_code)
     except ReaderGoneError:
         sys.exit(0)
+    except SystemExit as e:
+        if e.code == INTERRUPTED:
+            from stormpilot.cli.output import say_error
+
+            say_error("interrupted")
+        raise

@@ -81,7 +81,8 @@ def assess(
     """Estimate what stormpilot would win on a cluster where nothing of it is installed; reads Nimbus only.
 
     Traffic and CPU are estimated from what Storm counts itself. Nimbus is asked by Thrift, plain or
-    with SASL digest (--nimbus-jaas), not by Kerberos or TLS. Exit code 4: no topology runs.
+    with SASL digest (--nimbus-jaas), not by Kerberos or TLS. Exit code 4: no topology runs. Ctrl-C ends
+    the search with the best plan so far.
     """
     from stormpilot.cli import files
     from stormpilot.nimbus import Address, Nimbus
@@ -188,11 +189,13 @@ def _fixed(model: Model, held: dict[str, list[str]]) -> Model:
 
 
 def _planned(model: Model, planner: str, seed: int, budget_s: float) -> Plan:
+    from stormpilot.cli.planning_time import planning_time
     from stormpilot.model.values import Infeasible
     from stormpilot.planner import compute
 
-    deadline = time.monotonic() + budget_s
-    answer = compute(model, planner, {}, seed=seed, left_s=lambda: deadline - time.monotonic(), traffic="flow")
+    began_s = time.monotonic()
+    with planning_time(began_s, began_s + budget_s) as clock:
+        answer = compute(model, planner, {}, seed=seed, left_s=clock.left_s, traffic="flow")
     if isinstance(answer, Infeasible):
         raise RefusedError(f"no plan ({answer.constraint}): {answer.text}; --cpu-limit 1 lets nodes be filled")
     return answer

@@ -15,17 +15,17 @@ import typer
 from stormpilot.cli.compute import SeedOption
 from stormpilot.cli.figures import metric_text, rate_text
 from stormpilot.cli.files import ModelOption, check_outputs, compiled_model, left_out, write
-from stormpilot.cli.output import Format, FormatOption, console_err, print_json, print_table, say
+from stormpilot.cli.output import Format, FormatOption, note, print_json, print_table, say
 from stormpilot.cli.stdout import print_and_write
 from stormpilot.cli.traffic import Traffic, TrafficOption, flow_metrics, flow_of
 from stormpilot.errors import StormpilotError
 from stormpilot.messages.casing import camel
-from stormpilot.printable import printable
 
 if TYPE_CHECKING:
     from stormpilot.model.compiled import Compiled
     from stormpilot.model.flow.model import FlowModel
     from stormpilot.model.values import Infeasible, Model, Plan
+    from stormpilot.planner.placement.problem import LeftS
 
 PRESENT = "present"
 COST = "inter_node_tps"
@@ -121,8 +121,10 @@ def compare(
     that proves more, else the least traffic found, and is called so. With --traffic flow (the
     default where anything is shuffled) best and partition minimise what shuffles will send, and
     the gap is in that; nothing is proved of it.
-    A planner that finds no plan, or fails, is a row that says why. The exit code is 0 then too.
+    A planner that finds no plan, or fails, is a row that says why. The exit code is 0 then too. Ctrl-C
+    ends the planner that runs with its best plan, and the comparison with those that ran.
     """
+    from stormpilot.cli.planning_time import planning_time
     from stormpilot.planner import PLANNERS, planner_named
 
     names = list(dict.fromkeys(planner or PLANNERS))
@@ -134,16 +136,24 @@ def compare(
     by: Traffic = "measured" if flow is None else "flow"
     _warm_up(names, by)
     runs, proofs = [], []
-    for name in names:
-        for s in range(seed, seed + seeds):
-            if console_err.is_terminal:
-                console_err.print(f"{name}, seed {s} ...", end="\r", highlight=False)
-            run, proof = run_one(compiled.model, name, s, budget, by, partial=partial)
-            runs.append(run)
-            proofs += [] if proof is None else [proof]
-            console_err.print(f"{printable(_progress(run)):<60}", highlight=False, markup=False)
-    if flow is None and any(r.state == "planned" for r in runs):
-        proofs += relaxed(compiled, proofs, budget)
+    asked = [(name, s) for name in names for s in range(seed, seed + seeds)]
+    interrupted = False
+    for name, s in asked:
+        began_s = time.monotonic()
+        with planning_time(began_s, began_s + budget, f"{name}, seed {s}") as clock:
+            run, proof = run_one(compiled.model, name, s, clock.left_s, by, partial=partial)
+        runs.append(run)
+        proofs += [] if proof is None else [proof]
+        note(_progress(run))
+        interrupted = clock.interrupted
+        if interrupted:
+            break
+    if left := asked[len(runs) :]:
+        note(f"not compared: {', '.join(f'{name}, seed {s}' for name, s in left)}")
+    if flow is None and not interrupted and any(r.state == "planned" for r in runs):
+        began_s = time.monotonic()
+        with planning_time(began_s, began_s + budget, "bound", sought="bound") as clock:
+            proofs += relaxed(compiled, proofs, clock.left_s)
     proof = max(proofs, key=_strength, default=None)
     found = summed_up(str(model), budget, compiled, runs, proof, flow)
 
@@ -155,16 +165,19 @@ def compare(
 
 
 def run_one(
-    model: Model, name: str, seed: int, budget_s: float, traffic: Traffic = "measured", *, partial: bool = False
+    model: Model, name: str, seed: int, left_s: LeftS, traffic: Traffic = "measured", *, partial: bool = False
 ) -> tuple[Run, Bound | None]:
-    """One planner, one seed; nothing that it does wrong ends the comparison. `exact` returns what it proved too."""
+    """One planner, one seed; nothing that it does wrong ends the comparison. `exact` returns what it proved too.
+
+    `left_s`: seconds that are left for it.
+    """
     from stormpilot.model.values import Infeasible
     from stormpilot.model.violations import violations
 
     started = time.monotonic()
     proof: Bound | None = None
     try:
-        answer, proof = _planned(model, name, seed, budget_s, traffic, partial)
+        answer, proof = _planned(model, name, seed, left_s, traffic, partial)
     except StormpilotError as e:
         return Run(planner=name, seed=seed, state="failed", time_s=time.monotonic() - started, text=str(e)), None
     except Exception as e:  # noqa: BLE001 (whatever a planner does wrong is its row)
@@ -190,13 +203,12 @@ def run_one(
 
 
 def _planned(
-    model: Model, name: str, seed: int, budget_s: float, traffic: Traffic, partial: bool
+    model: Model, name: str, seed: int, left_s: LeftS, traffic: Traffic, partial: bool
 ) -> tuple[Plan | Infeasible, Bound | None]:
     from stormpilot.planner import compute, planner_named
     from stormpilot.planner.methods import exact
     from stormpilot.planner.placement.result import Result
 
-    deadline = time.monotonic() + budget_s
     proofs: list[Bound] = []
 
     def place(frame: Any, params: Any, rng: Any, left_s: Any) -> Any:
@@ -211,20 +223,17 @@ def _planned(
     planner = planner_named(name)
     if name == "exact":
         planner = dataclasses.replace(planner, place=place)
-    answer = compute(
-        model, planner, seed=seed, left_s=lambda: deadline - time.monotonic(), partial=partial, traffic=traffic
-    )
+    answer = compute(model, planner, seed=seed, left_s=left_s, partial=partial, traffic=traffic)
     return answer, proofs[-1] if proofs else None
 
 
-def relaxed(compiled: Compiled, proofs: Sequence[Bound], budget_s: float) -> list[Bound]:
+def relaxed(compiled: Compiled, proofs: Sequence[Bound], left_s: LeftS) -> list[Bound]:
     """The bound by semidefinite and integer programming within such a time, where no optimum was proved."""
     from stormpilot.planner.bounds.groups import proved_bound
 
     if any(p.kind == "proved optimum" for p in proofs):
         return []
-    deadline = time.monotonic() + budget_s
-    tps = proved_bound(compiled, lambda: deadline - time.monotonic())
+    tps = proved_bound(compiled, left_s)
     return [Bound(kind="proved bound", inter_node_tps=tps, by="semidefinite programming")]
 
 
@@ -349,8 +358,8 @@ def _show(found: Comparison, seed: int, seeds: int) -> None:
     for r in found.rows:
         if r.text:
             say(f"{r.planner}: {r.text}")
-    for note in dict.fromkeys(f"{r.planner}, seed {r.seed}: {n}" for r in found.runs for n in r.notes):
-        say(f"note: {note}")
+    for text in dict.fromkeys(f"{r.planner}, seed {r.seed}: {n}" for r in found.runs for n in r.notes):
+        say(f"note: {text}")
 
 
 def _order(row: Row) -> tuple[int, float, float]:

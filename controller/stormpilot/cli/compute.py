@@ -112,8 +112,6 @@ def compute(
             traffic=traffic or ("flow" if follows else "measured"),
             compiled=compiled,
         )
-    if clock.interrupted:
-        note(f"interrupted after {time.monotonic() - started:.1f} s: the search ended with the best that it had found")
     if isinstance(answer, Infeasible):
         known = "no plan exists" if answer.proved else "no plan was found"
         raise RefusedError(f"{known} ({answer.constraint}): {answer.text}")

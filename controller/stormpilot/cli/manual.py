@@ -65,6 +65,9 @@ ZooKeeper, Storm, Java or Maven cannot be reached.
 .TP
 .B 4
 There is nothing to work on: no topology, or a traffic log without usable rows.
+.TP
+.B 130
+Interrupted (Ctrl-C), without a result.
 """
 
 

@@ -70,9 +70,11 @@ def what_if(
 ) -> None:
     """Plan on a changed model and compare it with the present placement; nothing is applied.
 
-    Exit code 1: there is no plan.
+    Exit code 1: there is no plan. Ctrl-C ends the search with the best plan so far.
     """
     from stormpilot.cli.files import check_outputs, compiled_model, write
+    from stormpilot.cli.planning_time import planning_time
+    from stormpilot.model.values import Infeasible
     from stormpilot.model.what_if import Changes, changed
     from stormpilot.operate.whatif import what_if as compare
     from stormpilot.planner import compute, planner_named
@@ -92,9 +94,18 @@ def what_if(
     )
     read = _live(live, measure) if given is None else compiled_model(given).model
 
+    interrupted = False
+
     def plan_one(m: Model) -> Any:
-        deadline = time.monotonic() + budget
-        return compute(m, planner, {}, seed=seed, left_s=lambda: deadline - time.monotonic())
+        nonlocal interrupted
+        if interrupted:
+            note("the model without the changes was not planned: `planned` is empty")
+            return Infeasible(constraint="time", text="interrupted")
+        began_s = time.monotonic()
+        with planning_time(began_s, began_s + budget) as clock:
+            answer = compute(m, planner, {}, seed=seed, left_s=clock.left_s)
+        interrupted = clock.interrupted
+        return answer
 
     found = compare(read, changes, plan_one)
     print_and_write(

@@ -32,7 +32,18 @@ class _Compilation(event.Listener):
         compiling.begins()
 
     def on_end(self, _: event.Event) -> None:
+        compiling.ends()
+
+
+class _Pass(event.Listener):
+    """Passes of the compiler: a function has some dozens."""
+
+    def on_start(self, _: event.Event) -> None:
+        compiling.goes_on()
+
+    def on_end(self, _: event.Event) -> None:
         pass
 
 
 event.register("numba:compile", _Compilation())  # type: ignore[no-untyped-call]
+event.register("numba:run_pass", _Pass())  # type: ignore[no-untyped-call]

@@ -15,6 +15,7 @@ from streamparse import thrift as storm
 
 from doubles.commands import Run
 from doubles.fake_nimbus import FakeNimbus, serving
+from interrupts import interrupt, sigint
 from stormpilot.model.values import RESERVED_CPU, Model
 
 RAS = "org.apache.storm.scheduler.resource.ResourceAwareScheduler"
@@ -172,6 +173,18 @@ def test_people_read_it_too(run: Run, nimbus: CountingNimbus) -> None:
     assert "supervisors: 3, running topologies: 1, placed by Storm's default scheduler. Nothing was changed." in text
     assert "of 1,200 tuples/s now, 0 (0%) as planned" in text
     assert "memory is not part of it" in text
+
+
+def test_an_interruption_ends_it_with_the_best_plan_so_far(
+    run: Run, nimbus: CountingNimbus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ended without a word."""
+    interrupt(monkeypatch, after=1)
+    with sigint():
+        done = run("assess", "--nimbus", f"{nimbus.host}:{nimbus.port}", "--budget", "600", "-p", "online")
+    assert done.code == 0
+    assert "interrupted after" in done.err
+    assert "as planned" in done.out
 
 
 def test_what_does_not_run_as_a_whole_is_planned_and_has_no_now(run: Run, nimbus: CountingNimbus) -> None:

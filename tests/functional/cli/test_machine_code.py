@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,10 @@ import pytest
 
 from doubles.commands import Run
 from doubles.models import SPREAD, model, topology
+from interrupts import ctrl_c, sigint
+from stormpilot.cli.interrupts import interruptible
+from stormpilot.model import compiling
+from stormpilot.planner.search.parallel import at_once
 
 
 def test_compiling_anew_forgets_what_was_compiled_in_every_folder(
@@ -41,6 +46,15 @@ def test_compiling_anew_forgets_what_was_compiled_in_every_folder(
 NOT_COMPILED = "from stormpilot.model.jit import jit\n\n\n@jit\ndef total(x):\n    return x + x\n"
 
 
+def imported(source: Path) -> Any:
+    """The module in that file."""
+    found = importlib.util.spec_from_file_location(source.stem, source)
+    assert found is not None and found.loader is not None
+    module = importlib.util.module_from_spec(found)
+    found.loader.exec_module(module)
+    return module
+
+
 @pytest.mark.parametrize("command", ["model show m.json", "plan compute -m m.json -p online"])
 def test_whoever_waits_while_planners_are_compiled_is_told_that_it_takes_minutes(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
@@ -55,11 +69,7 @@ def test_whoever_waits_while_planners_are_compiled_is_told_that_it_takes_minutes
     usual = cost.metrics
 
     def first_use(*given: Any) -> dict[str, float]:
-        found = importlib.util.spec_from_file_location("cost", source)
-        assert found is not None and found.loader is not None
-        module = importlib.util.module_from_spec(found)
-        found.loader.exec_module(module)
-        assert module.total(2) == 4
+        assert imported(source).total(2) == 4
         return usual(*given)
 
     monkeypatch.chdir(tmp_path)
@@ -70,6 +80,36 @@ def test_whoever_waits_while_planners_are_compiled_is_told_that_it_takes_minutes
     assert run(*command.split()).err.count(told) == 1
     (tmp_path / "__pycache__" / "cost.total-4.py311.nbi").write_bytes(b"")
     assert told not in run(*command.split()).err, "another kind of arguments takes a moment"
+
+
+@pytest.mark.parametrize("threads", [0, 1])
+def test_an_interruption_ends_a_compilation_in_whatever_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: int
+) -> None:
+    """Searches run in threads, which the command waits for: Ctrl-C ended nothing until all was compiled."""
+    source = tmp_path / "total.py"
+    source.write_text(NOT_COMPILED)
+    module = imported(source)
+    handled, stop = threading.Event(), compiling.stop
+
+    def stopped(**how: Any) -> None:
+        stop(**how)
+        handled.set()
+
+    def press() -> None:
+        if handled.is_set():
+            return
+        ctrl_c()
+        assert threading.current_thread() is threading.main_thread() or handled.wait(60)
+
+    with sigint(), interruptible():
+        monkeypatch.setattr(compiling, "stop", stopped)
+        monkeypatch.setattr(compiling, "_told", press)
+        with pytest.raises(KeyboardInterrupt):
+            at_once([lambda: module.total(2)] * (1 + threads), 1 + threads)
+    assert (compiling.running(), module.total.signatures) == (False, [])
+    with sigint(), interruptible():
+        assert module.total(2) == 4
 
 
 def test_what_is_compiled_of_one_source_says_nothing_of_another(

@@ -6,7 +6,6 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +14,7 @@ import pytest
 
 from doubles.commands import in_process as run
 from doubles.models import model, topology
-from interrupts import sigint
-from stormpilot import planner
-from stormpilot.model.values import Infeasible, Plan
+from interrupts import interrupt, sigint
 
 STORMPILOT = Path(sys.executable).with_name("stormpilot")
 
@@ -185,27 +182,6 @@ def loaded(tmp_path: Path) -> Path:
     return file
 
 
-def interrupt(monkeypatch: pytest.MonkeyPatch, *, after: int, times: int = 1) -> None:
-    """Let Ctrl-C be pressed when a planner asks for the time that is left for so many times."""
-    usual, asked = planner.compute, 0
-
-    def interrupted(*given: Any, left_s: Callable[[], float] | None = None, **more: Any) -> Plan | Infeasible:
-        if left_s is None:  # what is compiled first plans a tiny model
-            return usual(*given, **more)
-
-        def counted() -> float:
-            nonlocal asked
-            asked += 1
-            if asked == after:
-                for _ in range(times):
-                    signal.raise_signal(signal.SIGINT)
-            return left_s()
-
-        return usual(*given, left_s=counted, **more)
-
-    monkeypatch.setattr(planner, "compute", interrupted)
-
-
 @pytest.mark.parametrize("budget", [(), ("--budget", "600")])
 def test_an_interrupted_search_ends_with_its_best_plan(
     loaded: Path, monkeypatch: pytest.MonkeyPatch, budget: tuple[str, ...]
@@ -225,3 +201,4 @@ def test_interrupted_twice_it_ends_without_a_plan(loaded: Path, monkeypatch: pyt
     with sigint():
         done = run("plan", "compute", "--model", loaded, "--param", "threads=1")
     assert (done.returncode, done.stdout) == (130, "")
+    assert done.stderr.endswith("stormpilot: interrupted\n")

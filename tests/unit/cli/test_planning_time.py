@@ -12,6 +12,7 @@ from rich.console import Console
 from interrupts import sigint
 from stormpilot.cli import progress
 from stormpilot.cli.planning_time import PlanningTime, planning_time
+from stormpilot.model import compiling
 
 
 class Line:
@@ -56,6 +57,30 @@ def test_a_file_gets_no_line() -> None:
     clock.left_s()
     clock.interrupt()
     assert line.shown == []
+
+
+@pytest.mark.parametrize("live", [True, False])
+def test_an_interruption_while_something_is_compiled_says_at_once_what_comes_first(live: bool) -> None:
+    """The first Ctrl-C seemed to do nothing for a minute."""
+    line = Line(live=live)
+    compiling.begins()
+    try:
+        PlanningTime(100.0, math.inf, line, lambda: 100.0).interrupt()
+    finally:
+        compiling.ends()
+    assert line.shown == ["what is compiled now comes first, then the best plan so far (Ctrl-C: end without one)"]
+
+
+def test_a_search_for_something_else_is_named_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    terminal = io.StringIO()
+    monkeypatch.setattr(progress, "console_err", Console(file=terminal, force_terminal=True, color_system=None))
+    with sigint(), planning_time(0.0, math.inf, "bound", sought="bound") as clock:
+        clock.left_s()
+        signal.raise_signal(signal.SIGINT)
+    assert "ending with the best bound so far" in terminal.getvalue()
+    assert "the search ended with the best that it had found" in capsys.readouterr().err
 
 
 def test_the_first_signal_ends_the_time_and_the_second_one_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
