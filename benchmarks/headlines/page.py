@@ -10,11 +10,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from matplotlib.figure import Figure
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.headlines import connections, fewest_page
+from benchmarks.headlines import fewest_page, network_page
 from benchmarks.headlines.cases import measured_on
 from benchmarks.headlines.contenders import LATENCY, ROOM, WHO
 from benchmarks.markdown import WIDTH, filled, table
@@ -25,7 +24,6 @@ CARRIED, CAUGHT_UP = 0.95, 1.2
 HEAD = ["topology", "placement", "n", "mean ms", "p99 ms", "between nodes", "most tuples/s", "CPU of nodes then"]
 NUMBERS_HEAD = ["number", "here", "claimed", "reached", "page and command"]
 OWN = "this page, `make bench-headlines`"
-NETWORK_HEAD = ["who", "placed", "mean metric", "10%", "median", "90%", "optimal on", "above the optimum"]
 ONLINE_CLAIM, ONLINE_WANTED = "20% to 30% lower than default [A13]", -0.20
 
 
@@ -105,23 +103,6 @@ def _cpu(ones: Sequence[dict[str, Any]]) -> str:
     return f"{least:.0f}% to {most:.0f}%"
 
 
-def network_rows(found: dict[str, Any]) -> list[list[str]]:
-    """The table of the network metric."""
-    if not found["connections"]:
-        return []
-    return [
-        [
-            f"`{r['who']}`" if r["who"].startswith("best") else r["who"],
-            f"{r['placed']:,}",
-            f"{r['mean']:.3f}",
-            *(f"{r[q]:.3f}" for q in ("p10", "p50", "p90")),
-            f"{r['optimal_share']:.1%}",
-            f"{r['above_optimum']:+.1%}",
-        ]
-        for r in connections.summary(found["connections"])
-    ]
-
-
 def headlines(found: dict[str, Any]) -> list[list[str]]:
     """The numbers that matter: what, here, the source's claim, whether it was reached."""
     lines = []
@@ -174,22 +155,10 @@ def _stays(found: dict[str, Any], case: str) -> bool:
     return bool(metrics.get("moved_executors") == 0)
 
 
-def _network_line(found: dict[str, Any]) -> list[str]:
-    by_name = {r["who"]: r for r in connections.summary(found["connections"])}
-    ours = next(r for name, r in by_name.items() if name.startswith("best"))
-    storm = min((r for name, r in by_name.items() if name.startswith("storm")), key=lambda r: r["above_optimum"])
-    return [
-        "network metric above the optimum, all topologies together",
-        f"`best` {ours['above_optimum']:+.1%}, the best of Storm's ({storm['who'][6:]}) {storm['above_optimum']:+.1%}",
-        "ours: at the optimum [RAS: no figure]",
-        "yes" if ours["above_optimum"] < 0.005 else "**no**",
-    ]
-
-
 def summary(found: dict[str, Any]) -> list[list[str]]:
     """All headlines, those of other pages last."""
     own = headlines(found) + (fewest_page.headline(found["fewest"]) if found.get("fewest") else [])
-    own += [_network_line(found)] if found["connections"] else []
+    own += [network_page.headline(found["connections"])] if found["connections"] else []
     return [[*line, OWN] for line in own] + found.get("others", [])
 
 
@@ -198,7 +167,7 @@ def show(found: dict[str, Any], console: Console) -> None:
     for head, lines in (
         (NUMBERS_HEAD, summary(found)),
         (HEAD, rows(found)),
-        (NETWORK_HEAD, network_rows(found)),
+        (network_page.HEAD, network_page.rows(found["connections"]) if found["connections"] else []),
     ):
         if lines:
             table = Table(*head, box=None)
@@ -211,7 +180,7 @@ def publish(found: dict[str, Any], results: Path) -> None:
     """Write the page, its JSON and the plot."""
     (results / "headlines.json").write_text(json.dumps(found, indent=1) + "\n")
     if found["connections"]:
-        plot(found["connections"], results / "headlines-connections.svg")
+        network_page.plot(found["connections"], results / "headlines-connections.svg")
     (results / "headlines.md").write_text("\n\n".join(sections(found)) + "\n")
 
 
@@ -235,7 +204,7 @@ def sections(found: dict[str, Any]) -> list[str]:
     if found.get("fewest"):
         paragraphs += fewest_page.section(found["fewest"])
     if found["connections"]:
-        paragraphs += _network(found)
+        paragraphs += network_page.section(found["connections"])
     return paragraphs
 
 
@@ -372,34 +341,3 @@ def _notes(found: dict[str, Any]) -> list[str]:
                 f"{shares[1]}, and its nodes are not equally busy when full (CPU of {_cpu(ones['best'])}).{why}"
             )
     return notes
-
-
-def _network(found: dict[str, Any]) -> list[str]:
-    count, proved = found["connections"]["topologies"], found["connections"]["proved"]
-    return [
-        "## Network metric of random topologies",
-        filled(
-            f"{count:,} random topologies of 6 to 14 executors on 2 to 4 nodes in two racks, no cluster: Storm's own "
-            "classes place them, `best` in at most half a CPU second for the network metric of Storm's resource aware "
-            f"scheduler, and `exact` proves the optimum ({proved:,} of {count:,} proved within 20 CPU seconds "
-            "each). `placed`: all executors placed within every limit; means and deciles are over those alone, "
-            "shares against the optimum of the same topologies."
-        ),
-        table(NETWORK_HEAD, network_rows(found)),
-        "![distribution of the network metric](headlines-connections.svg)",
-    ]
-
-
-def plot(found: dict[str, Any], file: Path) -> None:
-    """The distributions, as the source draws them."""
-    figure = Figure(figsize=(7, 4.2), layout="constrained")
-    axes = figure.subplots()
-    for name, values in found["values"].items():
-        own = sorted(values.values())
-        if own:
-            share = [(n + 1) / len(own) for n in range(len(own))]
-            main = name == "optimum" or name.startswith("best")
-            axes.step(own, share, where="post", label=name, linewidth=1.8 if main else 0.9, alpha=1 if main else 0.7)
-    axes.set(xlabel="network metric (mean distance of a sender to its receivers)", ylabel="share of topologies")
-    axes.legend(fontsize=7)
-    figure.savefig(file, metadata={"Date": None})

@@ -26,13 +26,18 @@ def record(number: int) -> AuditRecord:
     return AuditRecord(id=f"a-{number}", at_ms=number, who="ann", verb="pause", target="flights", result="done")
 
 
+def put(zookeeper: MemoryZooKeeper, *numbers: int) -> None:
+    """Records that operators' commands wrote."""
+    for n in numbers:
+        zookeeper.put(path(n), encode(record(n)))
+
+
 def test_a_record_that_denies_us_keeps_no_other_from_being_copied_shown_or_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(audit, "KEPT", 1)
     zookeeper = MemoryZooKeeper(lambda: 0)
-    for n in (1, 2, 3):
-        zookeeper.put(path(n), encode(record(n)))
+    put(zookeeper, 1, 2, 3)
     zookeeper.denied.add(path(1))
     operator = Operator(zookeeper, PATHS, "ann")  # type: ignore[arg-type]
     assert [r.id for r in operate.audit(operator)] == ["a-2", "a-3"]
@@ -53,8 +58,7 @@ def test_while_the_file_cannot_be_written_the_newest_records_stay_and_what_is_lo
     zookeeper = MemoryZooKeeper(lambda: 0)
     folder = tmp_path / "log"
     kept = audit.AuditLog(zookeeper, PATHS, folder / audit.FILE)  # type: ignore[arg-type]
-    for n in (1, 2, 3):
-        zookeeper.put(path(n), encode(record(n)))
+    put(zookeeper, 1, 2, 3)
     kept.keep()
     assert kept_in(zookeeper) == ["e-0000000002", "e-0000000003"]
     (folder / audit.FILE).rename(tmp_path / "before")
@@ -62,7 +66,7 @@ def test_while_the_file_cannot_be_written_the_newest_records_stay_and_what_is_lo
     folder.write_bytes(b"")  # no folder
     with capture_logs() as lines:
         for n in range(4, 10):
-            zookeeper.put(path(n), encode(record(n)))
+            put(zookeeper, n)
             kept.keep()
     assert kept_in(zookeeper) == [f"e-{n:010d}" for n in (5, 6, 7, 8, 9)]
     assert kept.lost == 1, "2 and 3 were copied, 4 was not"
@@ -79,7 +83,7 @@ def test_while_the_file_cannot_be_written_the_newest_records_stay_and_what_is_lo
     assert [r.id for r in audit.read(folder / audit.FILE)] == [f"a-{n}" for n in (1, 2, 3, 5, 6, 7, 8, 9)]
     assert kept_in(zookeeper) == ["e-0000000008", "e-0000000009"]
     assert [(line["event"], line["records_lost"]) for line in lines] == [("the audit file is written again", 1)]
-    zookeeper.put(path(10), encode(record(10)))
+    put(zookeeper, 10)
     with capture_logs() as lines:
         kept.keep()
     assert lines == [], "told once"
@@ -92,12 +96,10 @@ def test_a_leader_that_takes_over_counts_no_record_as_lost_that_is_in_the_file(
     monkeypatch.setattr(audit, "MOST_UNCOPIED", 4)
     zookeeper = MemoryZooKeeper(lambda: 0)
     file = tmp_path / audit.FILE
-    for n in (1, 2):
-        zookeeper.put(path(n), encode(record(n)))
+    put(zookeeper, 1, 2)
     audit.AuditLog(zookeeper, PATHS, file).keep()  # type: ignore[arg-type]
     kept = audit.AuditLog(zookeeper, PATHS, file)  # type: ignore[arg-type]
-    for n in range(3, 8):
-        zookeeper.put(path(n), encode(record(n)))
+    put(zookeeper, *range(3, 8))
     monkeypatch.setattr("os.fsync", full)
     kept.keep()
     assert kept_in(zookeeper) == [f"e-{n:010d}" for n in (4, 5, 6, 7)]
@@ -109,12 +111,11 @@ def test_a_record_that_was_written_though_the_disk_did_not_say_so_is_not_doubled
 ) -> None:
     zookeeper = MemoryZooKeeper(lambda: 0)
     kept = audit.AuditLog(zookeeper, PATHS, tmp_path / audit.FILE)  # type: ignore[arg-type]
-    for n in (1, 2):
-        zookeeper.put(path(n), encode(record(n)))
+    put(zookeeper, 1, 2)
     with monkeypatch.context() as m:
         m.setattr("os.fsync", full)
         kept.keep()
-    zookeeper.put(path(3), encode(record(3)))
+    put(zookeeper, 3)
     kept.keep()
     assert [r.id for r in audit.read(tmp_path / audit.FILE)] == ["a-1", "a-2", "a-3"]
 

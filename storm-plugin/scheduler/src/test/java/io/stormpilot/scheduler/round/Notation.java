@@ -1,8 +1,11 @@
 package io.stormpilot.scheduler.round;
 
 import io.stormpilot.scheduler.message.Plan;
+import io.stormpilot.scheduler.message.PlanEntry;
 import io.stormpilot.scheduler.message.PlanRoom;
 import io.stormpilot.scheduler.message.PlannedWorker;
+import io.stormpilot.scheduler.state.Modes;
+import io.stormpilot.scheduler.state.View;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
@@ -93,5 +96,20 @@ public final class Notation {
         all,
         PlanRoom.NONE,
         checksum);
+  }
+
+  /** A ZooKeeper of ours in which nothing but plans stands. */
+  public static View view(Map<String, PlanEntry> plans) {
+    return new View(
+        View.Root.OURS,
+        Set.of(),
+        plans,
+        Set.of(),
+        Modes.NONE,
+        false,
+        1,
+        Map.of(),
+        Map.of(),
+        List.of());
   }
 }

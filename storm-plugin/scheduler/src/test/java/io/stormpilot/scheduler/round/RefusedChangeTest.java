@@ -4,10 +4,8 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 
 import io.stormpilot.scheduler.message.Plan;
 import io.stormpilot.scheduler.message.PlanEntry;
-import io.stormpilot.scheduler.state.Modes;
 import io.stormpilot.scheduler.state.PilotConfig;
 import io.stormpilot.scheduler.state.View;
-import io.stormpilot.scheduler.state.View.Root;
 import java.util.Collection;
 import java.util.HashMap;
 import java.util.HashSet;
@@ -59,18 +57,7 @@ class RefusedChangeTest {
   private void round() {
     now += 20_000;
     Cluster cluster = new Refusing(story.cluster(), refused);
-    View view =
-        new View(
-            Root.OURS,
-            Set.of(),
-            plans,
-            Set.of(),
-            Modes.NONE,
-            false,
-            1,
-            Map.of(),
-            Map.of(),
-            List.of());
+    View view = Notation.view(plans);
     PilotConfig config = PilotConfig.of(story.conf());
     new Round(config, memory, fallback, cluster.getTopologies(), cluster, view, now).run();
     story.keep(cluster);

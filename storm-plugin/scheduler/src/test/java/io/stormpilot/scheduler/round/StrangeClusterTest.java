@@ -6,11 +6,9 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.stormpilot.scheduler.message.PlanEntry;
 import io.stormpilot.scheduler.state.ClusterSnapshot;
-import io.stormpilot.scheduler.state.Modes;
 import io.stormpilot.scheduler.state.PilotConfig;
 import io.stormpilot.scheduler.state.SchedulingKeys;
 import io.stormpilot.scheduler.state.View;
-import io.stormpilot.scheduler.state.View.Root;
 import java.util.Arrays;
 import java.util.Collection;
 import java.util.HashMap;
@@ -63,18 +61,7 @@ class StrangeClusterTest {
     if (takesOver) {
       memory.takeOver(now);
     }
-    View view =
-        new View(
-            Root.OURS,
-            Set.of(),
-            plans,
-            Set.of(),
-            Modes.NONE,
-            false,
-            1,
-            Map.of(),
-            Map.of(),
-            List.of());
+    View view = Notation.view(plans);
     Topologies topologies = cluster.getTopologies();
     RoundOutcome outcome =
         new Round(PilotConfig.of(story.conf()), memory, fallback, topologies, cluster, view, now)
