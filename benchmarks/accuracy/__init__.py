@@ -6,5 +6,6 @@
 - `constants.py`: the constants of the law from all windows together.
 - `processes.py`: CPU that the kernel counted, by worker.
 - `windows.py`: measured windows: reports, placement, and the kernel's CPU.
-- `table.py`: predicted against measured CPU: rows, summary, `docs/results/accuracy.md`; `latency.py`: latency.
+- `table.py`: predicted against measured CPU: rows, summary; `latency.py`: latency.
+- `page.py`: `docs/results/accuracy.md`.
 """

@@ -7,8 +7,6 @@ import json
 import os
 import platform
 import shutil
-import statistics
-import textwrap
 import time
 from pathlib import Path
 from typing import Any
@@ -16,7 +14,7 @@ from typing import Any
 import msgspec
 from rich.console import Console
 
-from benchmarks.accuracy import latency, table, windows
+from benchmarks.accuracy import latency, page, table, windows
 from benchmarks.accuracy.cases import SETS, WORKERS, Case
 from benchmarks.accuracy.constants import constants, executor_threads
 from benchmarks.accuracy.contention import Filler, Probe
@@ -30,7 +28,6 @@ from stormpilot.local.build import hook_jar
 from stormpilot.local.cluster import LocalCluster
 from stormpilot.local.spec import PATIENT, ClusterSpec, NodeSpec
 from stormpilot.model.values import Model, Plan
-from stormpilot.observe.cpu_law import NOISE_RATIO
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 BENCH = REPOSITORY / "build" / "bench" / "accuracy"
@@ -80,6 +77,8 @@ def main() -> int:
         raise UsageError(f"--window-s {arguments.window_s:g}: expected one of {sorted(by_length)}, as was measured")
     kept = by_length.pop(arguments.window_s)
     others = [of_length(length_s, by_length[length_s]) for length_s in sorted(by_length)]
+    judged = {w.seed for w in kept}.union(*(o["seeds"] for o in others))
+    others += earlier(json.loads((RESULTS / "accuracy.json").read_text()), judged)
     as_counted, kept = table.summary(table.rows(kept)), windows.at_one_speed(kept)
     found = table.rows(kept)
     write(found, kept, as_counted, others, arguments)
@@ -96,6 +95,15 @@ def _of_another_run(set_name: str, seed: int, own_seed: int) -> list[Measured]:
     if seed == own_seed or not kept_in(set_name, seed).exists():
         raise UsageError(f"--beside {seed}: expected the seed of another run whose windows are kept in {BENCH}")
     return windows.read(kept_in(set_name, seed))
+
+
+def earlier(published: dict[str, Any], judged: set[int]) -> list[dict[str, Any]]:
+    """Runs of the published page that are not judged again, as when their windows are on another machine."""
+    at, cpu = published["parameters"], published["machine"]["cpu"]
+    summary, latencies = published["summary"], published["latency"].get("summary", {})
+    own = {"window_s": at["window_s"], "seeds": at["seeds"], "summary": summary, "latency": latencies}
+    runs = [{"cpu": cpu} | o for o in [own, *published["other_runs"]]]
+    return [o for o in runs if not judged.intersection(o["seeds"])]
 
 
 def of_length(length_s: float, measured: list[Measured]) -> dict[str, Any]:
@@ -131,7 +139,7 @@ def write(
         },
         "summary": table.summary(found),
         "as_counted": as_counted,
-        "other_windows": others,
+        "other_runs": others,
         "by_topology": table.by_topology(found),
         "disturbed": [f"{m.name}, {m.placement}: {text}" for m in kept if (text := m.contention.text()) is not None],
         "busy_ratio": [round(f(m.contention.busy_ratio for m in kept), 3) for f in (min, max)],
@@ -147,142 +155,13 @@ def write(
     file.write_text(json.dumps(result, indent=1) + "\n")
     if arguments.publish:
         shutil.copyfile(file, RESULTS / "accuracy.json")
-        (RESULTS / "accuracy.md").write_text("\n".join(map(_wrapped, page(found, result))) + "\n")
+        (RESULTS / "accuracy.md").write_text(page.text(found, result))
 
 
 def speed_ratio(kept: list[Measured]) -> list[float]:
     """Least and most work in a second of CPU, by the median of the run; 1 where nothing tells."""
     speeds = [s for s in windows.speed_ratios(kept) if s is not None] or [1.0]
     return [round(min(speeds), 3), round(max(speeds), 3)]
-
-
-def _wrapped(line: str) -> str:
-    """A line of prose as several; tables and headings as they are."""
-    if line.startswith(("|", "#")):
-        return line
-    return textwrap.fill(line, 120, break_long_words=False, break_on_hyphens=False)
-
-
-def page(found: list[table.Row], result: dict[str, Any]) -> list[str]:
-    """`docs/results/accuracy.md`."""
-    p, c = result["parameters"], result["constants"]
-    cores = {"worker", "asleep", "awake", "transfer", "receive"}
-
-    def amount(name: str, value: float) -> str:
-        return f"{value:.4f} cores" if name in cores else f"{1e6 * value:.0f} us"
-
-    return [
-        "# CPU of nodes: predicted and measured",
-        "",
-        f"`make bench-accuracy`, Storm 2.8.3 on one machine with {result['machine']['cores']} cores, {p['nodes']} "
-        f"isolated nodes of {p['cores']:g} cores and {p['mbit']:.0f} Mbit/s; every worker was {p['warm_s']:.0f} s old, "
-        f"and {p['settle_s']:.0f} s were without a gap, before each window of {p['window_s']:.0f} s; "
-        f"{_seeds(p['seeds'])}. The machine was {result['busy_ratio'][0]:.0%} to {result['busy_ratio'][1]:.0%} busy, "
-        f"and work at the lowest priority took {result['nice_ratio'][0]:.0%} to {result['nice_ratio'][1]:.0%} "
-        "besides: nodes share the cores of one machine here, which do less the busier they are, and that work keeps "
-        "all of them busy all the time. "
-        f"{_speed(result['speed_ratio'], result['as_counted'])}Every placement "
-        "is predicted from the window before it, by the model without places (an executor's CPU goes with it) and by "
-        "the one with places ([decision 18](../decisions/0018-cpu-by-places.md)), which has learned from the windows "
-        "before. Measured is what the kernel counted for the workers' JVMs and their child processes on a node, not "
-        "what was reported. "
-        f"[JSON](accuracy.json).",
-        "",
-        table.sentence(found)
-        + f". The goal was {table.GOAL_MEDIAN:.0%} and {table.GOAL_P95:.0%}. The constants in use "
-        f"come from a run before this one; how much a window is taken to vary by itself ({NOISE_RATIO:.0%}) was chosen "
-        "on the windows of the run of 27 November 2026.",
-        "",
-        *_other_windows(result.get("other_windows", [])),
-        _disturbed(result["disturbed"]),
-        "",
-        "| topology | nodes | median, with places | 95th percentile | median, without places | 95th percentile |",
-        "|---|---:|---:|---:|---:|---:|",
-        *(
-            f"| {t} | {s['nodes']} | " + " | ".join(f"{s[k]:.1%}" for k in table.ERRORS) + " |"
-            for t, s in result["by_topology"].items()
-        ),
-        "",
-        *table.markdown(found),
-        "",
-        "`rate`: tuples/s then, against the window that the prediction was made from.",
-        "",
-        *_children(result.get("children_cores", {})),
-        *latency.markdown(result.get("latency", {})),
-        "## Constants",
-        "",
-        f"What a topology's own windows do not tell is drawn to constants. They fit {c['workers_windows']} windows of "
-        f"workers that were measured in their JVM best as in the last column"
-        + ("." if c["error_ratio"] is None else f", with an error of {c['error_ratio']:.0%} of a worker's CPU."),
-        "",
-        "| constant | in use | fitted here |",
-        "|---|---:|---:|",
-        *(f"| {n} | {amount(n, c['in_use'][n])} | {amount(n, c['fitted'][n])} |" for n in c["in_use"]),
-        "",
-        "## Threads of executors",
-        "",
-        "Of Java bolts with Storm's default wait strategy, in cores:",
-        "",
-        "| tuples/s | threads | least | median | most |",
-        "|---|---:|---:|---:|---:|",
-        *(
-            f"| {name} | {t['threads']} | {t['least']:.4f} | {t['median']:.4f} | {t['most']:.4f} |"
-            for name, t in result["threads"].items()
-        ),
-    ]
-
-
-def _seeds(seeds: list[int]) -> str:
-    if len(seeds) == 1:
-        return f"seed {seeds[0]}"
-    return f"{len(seeds)} runs, seeds {', '.join(map(str, seeds[:-1]))} and {seeds[-1]}"
-
-
-def _speed(ratio: list[float], as_counted: dict[str, Any]) -> str:
-    if ratio == [1.0, 1.0]:
-        return ""
-    return (
-        "Python processes that are woken for a tuple as those of topologies are, and do nothing else, got through "
-        f"{ratio[0]:.0%} to {ratio[1]:.0%} of the run's median in a second of CPU; the CPU of Python processes below "
-        "is told at the speed of the median, or that of the machine would be taken for a cost of placements. JVMs are "
-        "told as they were counted: on these windows they do not follow that speed (all as it was counted, the errors "
-        f"of nodes with places are {as_counted['after_node_median']:.1%} in the median and "
-        f"{as_counted['after_node_p95']:.1%} at the 95th percentile). "
-    )
-
-
-def _children(cores: dict[str, dict[str, float]]) -> list[str]:
-    """CPU of Python processes in one worker, against the median of their other placements."""
-    told = []
-    for topology, by_placement in sorted(cores.items()):
-        others = [c for placement, c in by_placement.items() if placement != "merged"]
-        if "merged" in by_placement and others:
-            told.append(f"{topology} {by_placement['merged'] / statistics.median(others) - 1:+.0%}")
-    if not told:
-        return []
-    return [
-        "Both models take the work of Python processes for the same everywhere. Merged into one worker they took, to "
-        f"the median of their other placements, {', '.join(told)}.",
-        "",
-    ]
-
-
-def _other_windows(others: list[dict[str, Any]]) -> list[str]:
-    """Runs with windows of other lengths, in words."""
-    told = [
-        f"Windows of {o['window_s']:g} s ({_seeds(o['seeds'])}; {o['summary']['placements']} placements, "
-        f"{o['summary']['nodes']} nodes): the errors are {o['summary']['after_node_median']:.1%} in the median and "
-        f"{o['summary']['after_node_p95']:.1%} at the 95th percentile"
-        + (f", of latency {x['predicted_median']:.0%} and {x['predicted_p95']:.0%}." if (x := o["latency"]) else ".")
-        for o in others
-    ]
-    return [" ".join(told), ""] if told else []
-
-
-def _disturbed(windows: list[str]) -> str:
-    if not windows:
-        return "No window was disturbed: by quotas that ran out, by the hypervisor, by a machine without idle time."
-    return f"Left out, since they were disturbed: {'; '.join(windows)}."
 
 
 def run(

@@ -134,15 +134,16 @@ class SharedMemory(Value, frozen=True, kw_only=True):
 class CpuLaw(Value, frozen=True, kw_only=True):
     """CPU of a topology that follows from places, MHz; the rest is work that goes with them.
 
-    Every worker takes `worker_mhz`. An executor that waits for tuples stays awake for `awake_s` after each of them, and
-    takes `awake_mhz` more than asleep. A worker that sends to others takes `transfer_mhz` more, one that gets tuples of
-    others `receive_mhz`. A tuple/s takes so much at both ends together: `in_worker_mhz` within a worker, `in_node_mhz`
-    to another worker of the node, `far_mhz` to another node. `error_ratio` is the error of the law on what it was
-    learned from, in the mean of the squares (None: nothing was learned, these are constants), `rows` how many workers'
-    windows those were.
+    Every worker takes `worker_mhz`, every executor `asleep_mhz` wherever it is and whatever comes. One that waits for
+    tuples stays awake for `awake_s` after each of them, and takes `awake_mhz` more than asleep. A worker that sends to
+    others takes `transfer_mhz` more, one that gets tuples of others `receive_mhz`. A tuple/s takes so much at both ends
+    together: `in_worker_mhz` within a worker, `in_node_mhz` to another worker of the node, `far_mhz` to another node.
+    `error_ratio` is the error of the law on what it was learned from, in the mean of the squares (None: nothing was
+    learned, these are constants), `rows` how many workers' windows those were.
     """
 
     worker_mhz: float = 0.0
+    asleep_mhz: float = 0.0
     awake_mhz: float = 0.0
     transfer_mhz: float = 0.0
     receive_mhz: float = 0.0

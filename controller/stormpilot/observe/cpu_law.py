@@ -186,6 +186,7 @@ def law_of(evidence: Evidence | None, stays_awake_s: float, core_mhz: float) -> 
     found, error = (evidence or NO_EVIDENCE).solved
     return CpuLaw(
         worker_mhz=found["worker"] * core_mhz,
+        asleep_mhz=found["asleep"] * core_mhz,
         awake_mhz=found["awake"] * core_mhz,
         transfer_mhz=found["transfer"] * core_mhz,
         receive_mhz=found["receive"] * core_mhz,

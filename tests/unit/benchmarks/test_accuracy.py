@@ -8,6 +8,7 @@ from dataclasses import replace
 import msgspec
 import pytest
 
+from benchmarks.accuracy import __main__ as accuracy
 from benchmarks.accuracy import latency, table, windows
 from benchmarks.accuracy.constants import constants
 from benchmarks.accuracy.contention import Clocks, Contention, Filler, Probe
@@ -178,3 +179,18 @@ def test_the_probe_counts_while_it_runs_and_ends() -> None:
     assert tuples >= 2
     assert seconds > 0
     assert all(p.poll() is not None for p in [*filler._processes, *probe._children])
+
+
+def test_runs_of_the_page_that_are_on_another_machine_stay_told() -> None:
+    own = {"window_s": 60.0, "seeds": [8], "summary": {"nodes": 52}, "latency": {"predicted_median": 0.07}}
+    long_ago = {"window_s": 32.0, "seeds": [5, 6], "summary": {"nodes": 100}, "latency": {}}
+    page = {
+        "parameters": own,
+        "machine": {"cpu": "a CPU"},
+        "summary": own["summary"],
+        "latency": {"summary": own["latency"]},
+        "other_runs": [long_ago],
+    }
+    assert accuracy.earlier(page, {9}) == [{"cpu": "a CPU", **own}, {"cpu": "a CPU", **long_ago}]
+    assert accuracy.earlier(page, {8}) == [{"cpu": "a CPU", **long_ago}]
+    assert accuracy.earlier({**page, "other_runs": [{**long_ago, "cpu": "another"}]}, {5, 8}) == []

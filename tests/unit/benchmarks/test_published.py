@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.accuracy import __main__ as accuracy_main
+from benchmarks.accuracy import page as accuracy_page
 from benchmarks.accuracy import table as accuracy_table
 from benchmarks.control import page as control_page
 from benchmarks.flow import __main__ as flow_main
@@ -44,8 +44,7 @@ def parts(name: str) -> dict[str, Any]:
 
 def accuracy(_: Path) -> str:
     run = found("accuracy")
-    lines = accuracy_main.page(accuracy_table.from_json(run["rows"]), run)
-    return "\n".join(map(accuracy_main._wrapped, lines)) + "\n"
+    return accuracy_page.text(accuracy_table.from_json(run["rows"]), run)
 
 
 def control(_: Path) -> str:

@@ -216,7 +216,8 @@ def _fitted(c: Compiled, f: Flows, cpu_mhz: Floats) -> tuple[Floats, Floats, Int
     """Base and cost per tuple received (MHz) of every component, fitted to its executors; how its CPU follows.
 
     Least squares through the mean, so that the measured total comes out; where all executors receive much the same
-    they tell little about the base, and the whole is then put down to the tuples.
+    they tell little about the base, and the whole is then put down to the tuples, but for what executors are known to
+    take asleep.
     """
     components = len(c.component_names)
     base, cost = np.zeros(components), np.zeros(components)
@@ -232,7 +233,9 @@ def _fitted(c: Compiled, f: Flows, cpu_mhz: Floats) -> tuple[Floats, Floats, Int
         prior = len(own) * (PRIOR_SPREAD * mean_x) ** 2
         if not prior:
             continue  # so few tuples that their square is 0
-        per_tuple = mean_mhz / mean_x
+        law = c.model.topologies[int(c.topology[own[0]])].cpu_law
+        asleep_mhz = 0.0 if law is None else min(law.asleep_mhz, max(mean_mhz, 0.0))
+        per_tuple = (mean_mhz - asleep_mhz) / mean_x
         slope = (float(((x - mean_x) * (mhz - mean_mhz)).sum()) + prior * per_tuple) / (
             float(((x - mean_x) ** 2).sum()) + prior
         )

@@ -77,6 +77,18 @@ def test_workers_that_get_tuples_of_others_pay_for_it() -> None:
     assert loads(chain(ONE_WORKER, law), APART) == pytest.approx([200, 300, 300], rel=0.01)
 
 
+def test_executor_that_gets_no_more_tuples_still_takes_what_it_takes_asleep() -> None:
+    """Two alike at 50 tuples/s each tell nothing of it by themselves; in the spout's worker one gets all 100."""
+    t = topology("t", {"spout": 1, "mid": 2}, streams=[("spout", "mid")], workers=3, cpu_mhz=100.0)
+    now = [Assigned(start=e, supervisor=s, port=p) for e, (s, p) in APART.items()]
+    t = msgspec.structs.replace(t, assignment=now, cpu_law=CpuLaw(asleep_mhz=20.0))
+    edges = traffic("t", {(1, 2): 50.0, (1, 3): 50.0})
+    model = Model(supervisors=[supervisor(n) for n in ("n1", "n2", "n3")], topologies=[t], traffic=edges)
+    beside = {**APART, 2: ("n1", 6700)}
+    assert loads(model, beside) == pytest.approx([100 + 20 + 2 * 80, 0, 20])
+    assert loads(model, APART) == pytest.approx([100, 100, 100])
+
+
 def test_without_a_law_cpu_goes_with_the_executors() -> None:
     assert loads(chain(APART, None), ONE_WORKER) == pytest.approx([600, 0, 0])
 
