@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.command import console, exit_with, say, until
+from benchmarks.command import console, exit_with, resumable, say, until
+from benchmarks.demo import repeated
 from benchmarks.demo import report as reporting
 from benchmarks.demo.measure import WINDOW_S, Tick, Watcher, Window
 from benchmarks.demo.page import page
@@ -73,16 +74,32 @@ class Run:
 
 
 def main() -> int:
-    """Run the demo; 0 when the measured inter-node traffic fell."""
+    """Run the demo; 0 when the measured inter-node traffic fell, of repeated runs when every node kept its limit."""
     parser = argparse.ArgumentParser(prog="make demo", description=__doc__)
     parser.add_argument("--keep", action="store_true", help="keep the cluster and the controller up (make demo KEEP=1)")
-    keep: bool = parser.parse_args().keep
+    parser.add_argument("--cpu-points", type=int, default=DECLARED["cpu_points"], help="that each supervisor declares")
+    parser.add_argument("--runs", type=int, help="make bench-demo: how many, with those made before; no report is kept")
+    resumable(parser, "docs/results/demo.md")
+    arguments = parser.parse_args()
+    points: int = arguments.cpu_points
+    if arguments.runs is not None or arguments.report:
+        return repeated.main(arguments, lambda: demo(points, keep=False))
+    report = demo(points, keep=arguments.keep)
+    print()
+    reporting.show(report)
+    print(f"\n{OUT / 'report.html'}\n{OUT / 'report.json'}")
+    return 0 if report["after"]["inter_node_tps"] < report["before"]["inter_node_tps"] else 1
+
+
+def demo(cpu_points: int, *, keep: bool) -> dict[str, Any]:
+    """One run; its report is written to `build/demo`, too."""
     OUT.mkdir(parents=True, exist_ok=True)
     cluster: LocalCluster | None = None
     controller: subprocess.Popen[bytes] | None = None
     kept = False
     try:
-        cluster = LocalCluster.up(ClusterSpec(name=CLUSTER, supervisors=4, slots=4, conf=PATIENT, **DECLARED), say)
+        declared = {**DECLARED, "cpu_points": cpu_points}
+        cluster = LocalCluster.up(ClusterSpec(name=CLUSTER, supervisors=4, slots=4, conf=PATIENT, **declared), say)
         say(f"a Storm cluster is up: 4 supervisors x 4 slots, Nimbus {cluster.nimbus_host}:{cluster.nimbus_port}")
         config = _controller_config(cluster)
         topology_id = submit_topology(
@@ -112,11 +129,8 @@ def main() -> int:
         report = _report(run, cluster, watcher.ticks, settings.decide.cpu_limit_ratio)
         (OUT / "report.json").write_text(json.dumps(report, indent=1) + "\n")
         (OUT / "report.html").write_text(page(report))
-        print()
-        reporting.show(report)
-        print(f"\n{OUT / 'report.html'}\n{OUT / 'report.json'}")
         kept = keep
-        return 0 if after.figures["inter_node_tps"] < before.figures["inter_node_tps"] else 1
+        return report
     finally:
         _end(cluster, controller, kept)
 

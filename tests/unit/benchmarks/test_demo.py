@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from argparse import Namespace
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 
+from benchmarks.demo import repeated
 from benchmarks.demo.measure import SpoutCounts
 from benchmarks.demo.report import busiest, moved_executors
 from doubles.models import Slots, model
@@ -57,6 +62,41 @@ def test_busiest_node_is_told_with_its_limit_and_what_was_predicted() -> None:
     assert (told["host"], told["cpu_percent"], told["limit_percent"]) == (first.host, 85.0, 80.0)
     assert not told["within_limit"]
     assert told["predicted_percent"] == 100 * node_load_mhz(after.model)[first.id] / first.cpu_mhz
+
+
+def demo_report(after_percent: float) -> dict[str, Any]:
+    """What a run of the demo tells, as far as its row needs it."""
+    side = {
+        "inter_node_tps": 650.0,
+        "cpu_per_node_percent": {"a": 20.0, "b": 31.0},
+        "complete_latency_ms": {"p50": 9.0},
+    }
+    busiest = {"cpu_percent": after_percent, "predicted_busiest_percent": 70.0, "limit_percent": 80.0}
+    busiest["within_limit"] = after_percent <= 80.0
+    return {
+        "before": side,
+        "after": {**side, "inter_node_tps": 0.0},
+        "busiest_node": busiest,
+        "downtime_s": 2,
+        "lost": 0,
+    }
+
+
+def test_repeated_demos_go_on_where_they_were_stopped_and_one_above_its_limit_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(repeated, "KEPT", tmp_path / "bench" / "demo")
+    monkeypatch.setattr(repeated, "RESULTS", tmp_path)
+    asked = Namespace(cpu_points=40, runs=2, minutes=1.0, restart=False, report=False, publish=True)
+    assert repeated.main(asked, lambda: demo_report(78.0)) == 0
+    asked.runs = 3
+    assert repeated.main(asked, lambda: demo_report(83.0)) == 1  # one more run, beside the two
+    rows = json.loads((tmp_path / "demo.json").read_text())["runs"]
+    assert [r["busiest_after_percent"] for r in rows] == [78.0, 78.0, 83.0]
+    assert [r["within_limit"] for r in rows] == [True, True, False]
+    page = (tmp_path / "demo.md").read_text()
+    assert "| 3 | 650, 0 | 31%, 70%, 83% | 80% | **no** | 9.0, 9.0 | 2 s | 0 |" in page
+    assert "at or below its limit in 2 of 3 runs, at +8 to +13 points" in capsys.readouterr().out
 
 
 def spout(start_ms: int, completed: int, at_ms: int = 0) -> TaskLoad:
