@@ -45,6 +45,7 @@ from stormpilot.sizing.profiling import Rules as SearchRules
 from stormpilot.submit.assembly import assemble
 from stormpilot.submit.options import resolve_options
 from stormpilot.submit.project import Project
+from stormpilot.submit.routable import add_standby, make_routable
 from stormpilot.submit.submission import Submission, default_runner, send
 from stormpilot.trials.feeder import Feeder, Times
 from stormpilot.trials.slot import jvm_reports, used
@@ -143,10 +144,12 @@ class Run:
         options: Mapping[str, Any],
         runner: str | None,
         say: Say,
+        standby: bool = False,
     ) -> None:
         self._cluster, self._session, self._project, self._case = cluster, session, project, case
         self._problem, self._name = case.problem, case.problem.name
         self._file, self._cores, self._options, self._runner, self._say = file, cores, options, runner, say
+        self._standby = standby
 
     def measured(self) -> dict[str, Any]:
         """The highest stable rate, and what the slots used then."""
@@ -184,7 +187,10 @@ class Run:
 
     @contextmanager
     def carried_out(self, tasks: Mapping[str, int]) -> Iterator[tuple[Feeder, Threads]]:
-        """The dataflow with so many tasks, sized and warm: its feeder, and threads by slot. Killed at the end."""
+        """The dataflow with so many tasks, sized and warm: its feeder, and threads by slot. Killed at the end.
+
+        With `standby`, each task but a component's first one is an executor on standby.
+        """
         topology_id = send(self._submission(tasks))
         self._say(f"{topology_id} is submitted with one thread of each task")
         await_snapshot(self._session, Paths(), topology_id, lambda s: all(e.supervisor for e in s.executors), PLACED_S)
@@ -263,7 +269,7 @@ class Run:
         return "its workers run" if any(w.topology_id == topology_id for w in self._cluster.workers()) else None
 
     def _submission(self, tasks: Mapping[str, int]) -> Submission:
-        topology_class = topology_of(self._problem, tasks)
+        topology_class = topology_of(self._problem, {} if self._standby else tasks)
         read = Project.read(self._project)
         environment = read.environment("local")
         options = {
@@ -281,11 +287,17 @@ class Run:
         address = self._cluster.nimbus_address
         command = self._runner or default_runner(conf, environment, self._name, address, instrument=True)
         topology, _ = assemble(topology_class, "local", command, "json", instrument=False)
+        if self._standby:
+            more = {c: n - 1 for c, n in tasks.items() if c != SOURCE and n > 1}
+            add_standby(topology, more, make_routable(topology), self._name)
         return Submission(self._name, address, conf, topology, [], command, read.sources)
 
 
 def topology_of(problem: Problem, tasks: Mapping[str, int]) -> type[Topology]:
-    """The dataflow with the trials' source, whose rate changes without a restart; one executor of each component."""
+    """The dataflow with the trials' source, whose rate changes without a restart; one executor of each component.
+
+    A component has as many tasks as `tasks` says, else one for each executor.
+    """
     parts: dict[str, Any] = {"config": {}, SOURCE: TrialSource.spec(par=1)}
     in_turn: defaultdict[str, Iterator[str]] = defaultdict(lambda: iter(IN_TURN))
     halves = {s.component for c in problem.components for s in c.inputs if s.selectivity != 1}
@@ -294,7 +306,8 @@ def topology_of(problem: Problem, tasks: Mapping[str, int]) -> type[Topology]:
         inputs = [parts[x][next(in_turn[x])] if x in halves else parts[x] for x in senders]
         task = ParseXmlInTurn if component.id in halves else CLASSES[task_of(component.id)]
         parts[component.id] = task.spec(
-            inputs=dict.fromkeys(inputs, Grouping.SHUFFLE), config={"topology.tasks": tasks[component.id]}
+            inputs=dict.fromkeys(inputs, Grouping.SHUFFLE),
+            config={"topology.tasks": tasks[component.id]} if component.id in tasks else {},
         )
     return TopologyType(problem.name.title(), (Topology,), parts)
 

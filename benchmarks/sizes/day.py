@@ -1,6 +1,6 @@
 """A day's rates, played fast: one size for the peak against sizes that follow the controller's proposals.
 
-The operator of the second variant is this program: it carries out what `stormpilot status` proposes, when it does.
+The operator of the others is this program: it carries out what `stormpilot status` proposes, when it does.
 """
 
 from __future__ import annotations
@@ -48,7 +48,14 @@ HEADROOM_RATIO = 0.25
 """The controller's, for the size of the peak too."""
 WATCHING = {"after_s": 5.0, "headroom_ratio": HEADROOM_RATIO}
 """Five minutes of a real day are 2.5 s of this one; load reports come every second, a cycle is 5 s."""
-VARIANTS = ("peak", "followed")
+VARIANTS = ("peak", "followed", "standby")
+STANDBY_WORKERS, STANDBY_TASKS = 3, 2
+"""Workers as the peak needs, and tasks of each component for each thread that it needs: Storm places them evenly."""
+STANDBY_TEXT = (
+    f" `standby`: as `followed`, on {STANDBY_WORKERS} workers with {STANDBY_TASKS} executors for each thread that the "
+    "peak needs, all but one of a component on standby at first: `apply-size` has more or fewer of them get tuples, "
+    "and nothing restarts; the slots stay."
+)
 DAY_S = len(HOURS_TPS) * HOUR_S + 240.0
 """Seconds for a variant; none is begun with less time left."""
 PROPOSED = re.compile(r"(SCALE_UP|SCALE_DOWN): .* --rate ([\d.e+]+)")
@@ -107,13 +114,18 @@ def _played(variant: str, project: Path, models: Models, say: Say) -> dict[str, 
         cluster = stack.enter_context(isolated("bench-day", models.slot.memory_mb, models.cores))
         session = connect(cluster.zookeeper_hosts)
         stack.callback(session.stop)
-        run = Run(cluster, session, project, Case(problem, "mba", "sam"), file, models.cores, {}, None, say)
-        feeder, _ = stack.enter_context(run.carried_out(most))
+        standby = variant == "standby"
+        options = {"topology.workers": STANDBY_WORKERS} if standby else {}
+        case = Case(problem, "mba", "sam")
+        run = Run(cluster, session, project, case, file, models.cores, options, None, say, standby)
+        feeder, _ = stack.enter_context(
+            run.carried_out({c: n * STANDBY_TASKS for c, n in most.items()} if standby else most)
+        )
         if variant == "peak":
             return _hours(cluster, feeder, lambda: None, say)
         config = {
             "zookeeper": {"hosts": cluster.zookeeper_hosts},
-            "decide": {"mode": "act"},
+            "decide": {"mode": "advise" if standby else "act"},
             "cycle": {"period_s": 5.0},
             "load": {"window_s": 10.0},
             "sizing": {"files": {NAME: str(file)}, **WATCHING},
@@ -223,7 +235,7 @@ def paragraphs(found: dict[str, dict[str, Any]], cores: int) -> list[str]:
             f"machine of {cores} cores ({', '.join(told)}). `peak`: sized once, for {1 + HEADROOM_RATIO:.0%} of the "
             "highest rate. `followed`: sized for the first hour; a controller watches the size (`sizing.files`), and "
             "each proposal is carried out by `stormpilot apply-size`, which is a rebalance: workers restart. Both have "
-            "the same tasks."
+            "the same tasks." + (STANDBY_TEXT if "standby" in found else "")
         ),
         table(
             ["size", "slot hours", "of all tuples came through", "hours below 95%", "grown", "shrunk"],
@@ -235,10 +247,10 @@ def paragraphs(found: dict[str, dict[str, Any]], cores: int) -> list[str]:
 
 
 def _restarts(found: dict[str, dict[str, Any]]) -> list[str]:
-    """Cost of the changes, where both variants were played."""
-    if set(found) != set(VARIANTS):
+    """Cost of the changes by rebalances, where `peak` and `followed` were played."""
+    if not {"peak", "followed"} <= set(found):
         return []
-    peak, followed = (summary(found[v]) for v in VARIANTS)
+    peak, followed = summary(found["peak"]), summary(found["followed"])
     return [
         filled(
             f"`followed` takes {1 - followed['slotHours'] / peak['slotHours']:.0%} fewer slot hours. What did not come "

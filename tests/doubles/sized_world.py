@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -45,7 +45,7 @@ class World:
         *,
         slots: int = 1,
         nodes: str = "abcd",
-        reports: bool = True,
+        reports: Collection[int] = (2, 5),
         part: float = 1.0,
         declared: Mapping[str, float] | None = None,
         host: Mapping[str, float] | None = None,
@@ -72,7 +72,7 @@ class World:
                     cpu_s=1.0,
                     **(host or {}),
                 )
-                for t in (2, 5)
+                for t in reports
             ]
             report = LoadReport(topology_id=self.id, reporter="collector-9", seq=1, written_at_ms=T0_MS, tasks=loads)
             self.put(PATHS.load(self.id, "collector-9"), report)

@@ -12,11 +12,14 @@ from stormpilot.cli.live import ConfigOption, RootOption, ZooKeeperOption, conne
 from stormpilot.cli.nimbus_login import NimbusJaasOption, nimbus_login
 from stormpilot.cli.output import Format, FormatOption, print_json, print_table, say
 from stormpilot.cli.progress import progress
+from stormpilot.cli.routes import DRAIN_TIMEOUT_S, drive
 from stormpilot.cli.size import FileArgument, Mapping, Method, RateOption, read_problem
+from stormpilot.cli.steer import Steering
 from stormpilot.errors import UsageError
 
 if TYPE_CHECKING:
     from stormpilot.operate.resizing import Resizing
+    from stormpilot.operate.switching import Switching
 
 
 def apply_size(
@@ -44,13 +47,16 @@ def apply_size(
 ) -> None:
     """Apply a size to a running topology: threads by a rebalance, then the placement as its plan.
 
-    Where a controller leads, the placement is left to it.
+    Where a controller leads, the placement is left to it. Where executors are on standby (submit --standby), these get
+    tuples, as many as the rate needs in their slots, or some get none any more: nothing restarts.
 
     Exit code 1: it cannot be carried out; the text says why, and whether Storm has rebalanced before.
     """
     from stormpilot.config import load
     from stormpilot.nimbus import Address, Nimbus
+    from stormpilot.operate.operator import Operator
     from stormpilot.operate.resizing import resizing
+    from stormpilot.operate.switching import switching
     from stormpilot.sizing.allocation import allocate
 
     problem = read_problem(file)
@@ -63,33 +69,45 @@ def apply_size(
     where, key = place(zookeeper, root, config), signing_key(config)
     counts = None if config is None else load(config).load
     wanted = topology or problem.name
-    with (
-        connected(where) as session,
-        Nimbus.connect_leader(address) as client,
-        progress(f"apply-size {problem.name}") as shown,
-    ):
-        change = resizing(session, where.paths, client, problem, sized, wanted, placement.value, seed=seed, load=counts)
-        plan_id = None
-        if not dry_run:
-            plan_id = change.carry_out(client, wait_s=wait, timeout_s=timeout, by=user(), tell=shown.update, key=key)
+    why = f"sized for {sized.rate_tps:g}/s by {sized.method}"
+    plan_id = None
+    made: Resizing | Switching | None
+    with connected(where) as session, progress(f"apply-size {problem.name}") as shown:
+        operator = Operator(session, where.paths, user(), why, dry_run)
+        made = switching(operator, problem, sized.rate_tps, wanted, load=counts)
+        if made is not None:
+            shown.update("switching")
+            made.carry_out()
+        else:
+            with Nimbus.connect_leader(address) as client:
+                made = resizing(
+                    session, where.paths, client, problem, sized, wanted, placement.value, seed=seed, load=counts
+                )
+                if not dry_run:
+                    plan_id = made.carry_out(
+                        client, wait_s=wait, timeout_s=timeout, by=user(), tell=shown.update, key=key
+                    )
+    if made.switched and not dry_run:
+        drive(Steering(where, format, config, why, dry_run, yes=True), made.topology_id, None, DRAIN_TIMEOUT_S)
     if format is Format.json:
         print_json(
             {
-                "topology": change.topology_id,
+                "topology": made.topology_id,
                 "planId": plan_id,
-                "rebalanced": change.rebalanced,
+                "rebalanced": made.rebalanced,
+                "switched": made.switched,
                 "allocation": sized.method,
                 "placement": placement.value,
                 "rateTps": sized.rate_tps,
-                "threads": {c: {"before": change.before.get(c), "after": n} for c, n in change.threads.items()},
-                "workers": change.workers,
+                "threads": {c: {"before": made.before.get(c), "after": n} for c, n in made.threads.items()},
+                "workers": made.workers,
             }
         )
         return
-    _show(change, plan_id, dry_run)
+    _show(made, plan_id, dry_run)
 
 
-def _show(change: Resizing, plan_id: str | None, dry_run: bool) -> None:
+def _show(change: Resizing | Switching, plan_id: str | None, dry_run: bool) -> None:
     print_table(
         ["component", "threads now" if dry_run else "threads before", "size", "tasks"],
         [[c, str(change.before[c]), str(n), str(len(change.tasks[c]))] for c, n in change.threads.items()],
@@ -102,14 +120,15 @@ def _show(change: Resizing, plan_id: str | None, dry_run: bool) -> None:
     print_table(["supervisor", "port", "threads"], rows)
     for text in change.notes:
         say(f"note: {text}")
-    if dry_run:
-        say("nothing was changed")
-    elif plan_id is None and change.rebalanced:
-        say(f"rebalanced: {change.topology_id} has its threads, {change.controller} places them")
-    elif plan_id is None:
-        say(
-            f"nothing was changed: {change.topology_id} has these threads and workers already; where they run is up to "
-            f"{change.controller}"
-        )
-    else:
-        say(f"applied: {change.topology_id} runs by plan {plan_id}")
+    say("nothing was changed" if dry_run else _outcome(change, plan_id))
+
+
+def _outcome(change: Resizing | Switching, plan_id: str | None) -> str:
+    if plan_id is not None:
+        return f"applied: {change.topology_id} runs by plan {plan_id}"
+    if change.rebalanced:
+        return f"rebalanced: {change.topology_id} has its threads, {change.controller} places them"
+    if change.switched and change.before != change.threads:
+        return f"switched: {change.topology_id} has its threads, nothing restarted"
+    placed = f" and workers already; where they run is up to {change.controller}" if change.controller else " already"
+    return f"nothing was changed: {change.topology_id} has these threads{placed}"

@@ -86,14 +86,14 @@ def activate(how: Steering, topology: Topology, component: Component, task: Task
 
     do(how, lambda o: operate.activate_task(o, topology, component, task))
     if not how.dry_run:
-        _drive(how, topology, None, DRAIN_TIMEOUT_S)
+        drive(how, topology, None, DRAIN_TIMEOUT_S)
 
 
 def _drain(how: Steering, topology: str, task: int, timeout_s: float) -> None:
     """Wait until a task without a route is idle, at most so long, and its keyed state has moved."""
     if how.dry_run:
         return
-    idle, took_s = _drive(how, topology, task, timeout_s)
+    idle, took_s = drive(how, topology, task, timeout_s)
     if how.as_table:
         took = f"after {took_s:.1f} s"
         say(
@@ -101,7 +101,7 @@ def _drain(how: Steering, topology: str, task: int, timeout_s: float) -> None:
         )
 
 
-def _drive(how: Steering, topology: str, task: int | None, timeout_s: float) -> tuple[bool, float]:
+def drive(how: Steering, topology: str, task: int | None, timeout_s: float) -> tuple[bool, float]:
     """Drive what a shift left open to its end; whether `task` was seen idle, and the seconds that it took."""
     from stormpilot import operate
     from stormpilot.errors import RefusedError

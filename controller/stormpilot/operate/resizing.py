@@ -8,24 +8,23 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 import msgspec
 
 from stormpilot.config import LoadSection
 from stormpilot.decide.reasons import Reason
 from stormpilot.errors import RefusedError
-from stormpilot.messages.core import ClusterSnapshot, TopologySnapshot, Worker
-from stormpilot.messages.load import TaskLoad
+from stormpilot.messages.core import TopologySnapshot, Worker
 from stormpilot.messages.settings import ALL, setting_key
 from stormpilot.model.constraints import constrained
 from stormpilot.model.subset import subset
 from stormpilot.model.values import Exclusion, Executor, Infeasible, Model, Plan, Supervisor, Topology, TopologyPlan
 from stormpilot.model.violations import violations
 from stormpilot.nimbus import Nimbus
-from stormpilot.observe.build import MHZ_META, build, told_mhz
-from stormpilot.observe.capacity import HostCapacity, measured, remembered
 from stormpilot.observe.reader import NO_SNAPSHOT, Reader, StoreSnapshot
 from stormpilot.observe.settings import Settings
+from stormpilot.operate.nodes import measured_nodes
 from stormpilot.operate.placing import await_snapshot, put_in_force, refuse_unsigned
 from stormpilot.operate.topology_ref import topology_ref
 from stormpilot.sizing.allocation import Allocation
@@ -114,6 +113,7 @@ class Resizing:
     component_of: dict[int, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     rebalanced: bool = False
+    switched: ClassVar[bool] = False
 
     def plan(self, executors: Ranges) -> None:
         """Place the executors; `RefusedError` where they fit nowhere.
@@ -247,11 +247,7 @@ def resizing(
     tasks: defaultdict[str, list[int]] = defaultdict(list)
     for e in sorted(running.executors, key=lambda e: e.start):
         tasks[e.component] += range(e.start, e.end + 1)
-    loads: defaultdict[str, list[TaskLoad]] = defaultdict(list)
-    for report in reader.read_loads(sorted(seen.topologies))[0]:
-        loads[report.topology_id] += report.tasks
-    hosts = _hosts(seen, cluster, loads)
-    model = build(cluster, seen.topologies, {}, load or LoadSection(), 1.0, 0, hosts=hosts).model
+    model, mhz = measured_nodes(reader, seen, cluster, load)
     own = next(t for t in model.topologies if t.id == running.id)
     left = {s.id: s.resources for s in subset(model, [running.id]).supervisors}
     supervisors = [msgspec.structs.replace(s, resources=left[s.id]) for s in model.supervisors]
@@ -260,7 +256,7 @@ def resizing(
     listed = {c.id for c in running.components}  # nobody knows what another one is
     auxiliary = [c.id for c in own.components if c.auxiliary and c.id in listed]
     threads = threads_by_tasks({c: len(t) for c, t in tasks.items()}, allocation, auxiliary)
-    free, without_slots = _free(model, limits.barred(model), seen, running, _mhz(seen, cluster, loads))
+    free, without_slots = _free(model, limits.barred(model), seen, running, mhz)
     made = Resizing(
         zookeeper,
         paths,
@@ -296,26 +292,6 @@ def resizing(
             "model holds for as many processes as threads"
         )
     return made
-
-
-def _hosts(
-    seen: StoreSnapshot, cluster: ClusterSnapshot, loads: Mapping[str, list[TaskLoad]]
-) -> dict[str, HostCapacity]:
-    """Measured capacity of hosts, by what runs there now; of others what the last controller knew."""
-    before = {} if seen.controller is None else remembered(seen.controller.capacities, cluster.supervisors)
-    return before | measured(seen.topologies, loads, cluster.supervisors)
-
-
-def _mhz(seen: StoreSnapshot, cluster: ClusterSnapshot, loads: Mapping[str, list[TaskLoad]]) -> dict[str, float]:
-    """MHz of one core by supervisor, of unknown ones that of the fastest; `RefusedError` where none is known."""
-    live = [s for s in cluster.supervisors if not s.blacklisted]
-    known = told_mhz(live, seen.topologies, {i: [(t.task, t) for t in own] for i, own in loads.items()})
-    if not known:
-        raise RefusedError(
-            f"no topology reports load and no supervisor declares {MHZ_META}, so that nobody knows how fast a core "
-            "is: submit the topology with `stormpilot submit`, or turn the hook on (docs/guide/hook.md)"
-        )
-    return {s.id: known.get(s.id, max(known.values())) for s in live}
 
 
 def _free(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 import msgspec
 
@@ -12,7 +12,18 @@ from stormpilot.messages.core import ComponentPart, TopologySnapshot, decode, en
 from stormpilot.messages.handover import KeyedTask
 from stormpilot.messages.load import LoadReport, TaskLoad, silent_tasks
 from stormpilot.messages.routable import route_in_force, tasks_of, why_not_routable
-from stormpilot.messages.routes import ComponentRoute, Routes, drained_at, handed_on, rest, settled, switch, take_up
+from stormpilot.messages.routes import (
+    ComponentRoute,
+    Routes,
+    drained_at,
+    handed_on,
+    rest,
+    rest_all,
+    settled,
+    switch,
+    take_up,
+    take_up_all,
+)
 from stormpilot.operate.change import Change
 from stormpilot.operate.operator import Operator
 from stormpilot.operate.parameters import ComponentName, DrainTimeout, RunningTopology, TaskId
@@ -78,6 +89,27 @@ def activate_task(operator: Operator, topology: RunningTopology, component: Comp
     return _write(
         operator, "routes activate", table, table.routes.with_route(after), f"{component}: task {task} gets tuples"
     )
+
+
+def set_active(operator: Operator, topology: str, active: Mapping[str, Collection[int]], verb: str) -> Change:
+    """Send the tuples of each component in `active` to these of its tasks and to no other, all in one table."""
+    snapshot = operator.topology(topology)
+    table = _table(operator, snapshot)
+    after, said = table.routes, []
+    for component, wanted in active.items():
+        tasks = _routable(snapshot, component)
+        route = route_in_force(snapshot, component, table.routes)
+        begin, end = sorted({*wanted} - {*route.active}), sorted({*route.active} - {*wanted})
+        for task in begin:
+            _up(operator, snapshot, component, task)
+        if begin:
+            route = take_up_all(route, tasks, begin, operator.now_ms)
+        if end:
+            route = rest_all(route, end, operator.now_ms)
+        if begin or end:
+            after = after.with_route(route)
+            said.append(f"{component}: {_listed(begin)} begin to get tuples, {_listed(end)} get no more")
+    return _write(operator, verb, table, after, "; ".join(said) or "the same tasks get tuples")
 
 
 def settle(operator: Operator, topology: str, idle: Collection[int], drain_timeout_ms: int) -> Change:

@@ -18,6 +18,7 @@ from stormpilot.sizing.performance import rate_text
 from stormpilot.sizing.placement import Placed, place
 from stormpilot.sizing.prediction import Threads, cores_of, predict
 from stormpilot.sizing.problem import Problem
+from stormpilot.sizing.switching import Executors, switched
 
 Change = Literal["up", "down"]
 PLANNER = "sam"
@@ -41,7 +42,10 @@ class Bounds:
 
 @dataclass(frozen=True)
 class Advice:
-    """A size to carry out: for `target_tps` of each source, with the threads and slots now and then."""
+    """A size to carry out: for `target_tps` of each source, with the threads and slots now and then.
+
+    `by_standby`: by executors on standby, in the slots where they are.
+    """
 
     change: Change
     rate_tps: float
@@ -51,6 +55,7 @@ class Advice:
     slots: tuple[int, int]
     held: bool
     more_tasks: Mapping[str, int]
+    by_standby: bool = False
 
     @property
     def text(self) -> str:
@@ -61,7 +66,10 @@ class Advice:
             few = ", ".join(f"{c} of {n}" for c, n in self.more_tasks.items())
             first = f"submit it anew with topology.tasks for {few}: Storm never adds tasks"
         elif changed or slots:
-            first = f"stormpilot apply-size with --rate {self.target_tps:g} carries it out"
+            how = ", by executors on standby: nothing restarts" if self.by_standby else ""
+            first = f"stormpilot apply-size with --rate {self.target_tps:g} carries it out{how}"
+        elif self.by_standby:
+            first = "no executor on standby helps: submit it anew with more tasks on standby, or other workers"
         else:
             first = (
                 "threads and slots are enough for that rate, so that no size changes it: what limits is where they "
@@ -105,9 +113,9 @@ def check_components(problem: Problem, topology: Topology) -> None:
 
 
 def threads_in_slots(problem: Problem, topology: Topology) -> dict[tuple[str, int], Counter[str]]:
-    """Sized threads of the running topology by slot."""
+    """Sized threads of the running topology by slot; executors on standby do nothing and do not count."""
     sized = {c.id for c in problem.components}
-    component = {e.start: e.component for e in topology.executors}
+    component = {e.start: e.component for e in topology.executors if e.start not in topology.standby}
     found: defaultdict[tuple[str, int], Counter[str]] = defaultdict(Counter)
     for a in topology.assignment:
         if component.get(a.start) in sized:
@@ -144,17 +152,50 @@ def advise(problem: Problem, model: Model, topology: Topology, *, held: bool, bo
     up_ratio = min(bounds.held_ratio, bounds.up_ratio) if held else bounds.up_ratio
     need_tps = max(rate_tps, supported_tps) if held and rate_tps > up_ratio * supported_tps else rate_tps
     target_tps = float(f"{need_tps * (1 + bounds.headroom_ratio):.3g}")
-    size = allocate(problem, target_tps, "mba")
-    if rate_tps > up_ratio * supported_tps:
-        change: Change = "up"
-    elif not held and rate_tps < bounds.down_ratio * supported_tps and size.slots < len(running):
-        change = "down"
+    change: Change = "up" if rate_tps > up_ratio * supported_tps else "down"
+    if change == "down" and (held or rate_tps >= bounds.down_ratio * supported_tps):
+        return None
+    if topology.standby:
+        then = switched(problem, _executors(problem, topology), target_tps, cores_of(problem, model))
+        if change == "down" and then.threads == dict(now):
+            return None
+        threads, slots, more_tasks = then.threads, (len(running), len(running)), {}
     else:
-        return None
-    slots = len(running), slots_of(problem, size)
-    if change == "down" and slots[1] >= slots[0]:
-        return None
-    return _advice(change, problem, topology, size, now, slots, rate_tps, supported_tps, held)
+        size = allocate(problem, target_tps, "mba")
+        if change == "down" and (size.slots >= len(running) or slots_of(problem, size) >= len(running)):
+            return None
+        threads, slots = {a.component: a.threads for a in size.allotments}, (len(running), slots_of(problem, size))
+        more_tasks = _more_tasks(topology, threads)
+    return Advice(
+        change=change,
+        rate_tps=rate_tps,
+        supported_tps=supported_tps,
+        target_tps=target_tps,
+        threads={c: (now[c], n) for c, n in threads.items()},
+        slots=slots,
+        held=held,
+        more_tasks=more_tasks,
+        by_standby=bool(topology.standby),
+    )
+
+
+def _executors(problem: Problem, topology: Topology) -> dict[str, Executors]:
+    """The executors of each component of the file; of which some are on standby, others can begin and end."""
+    slot = {a.start: (a.supervisor, a.port) for a in topology.assignment}
+    found = {}
+    for c in problem.components:
+        own = [e.start for e in topology.executors if e.component == c.id and e.start in slot]
+        active = [start for start in own if start not in topology.standby]
+        found[c.id] = Executors({start: slot[start] for start in own}, active, len(active) < len(own))
+    return found
+
+
+def _more_tasks(topology: Topology, threads: Mapping[str, int]) -> dict[str, int]:
+    """Threads of the components that have fewer tasks."""
+    tasks: Counter[str] = Counter()
+    for e in topology.executors:
+        tasks[e.component] += e.end - e.start + 1
+    return {c: n for c, n in threads.items() if n > tasks[c]}
 
 
 def slots_of(problem: Problem, size: Allocation) -> int:
@@ -170,29 +211,3 @@ def supported(problem: Problem, running: Threads, model: Model) -> float | None:
     found = predict(problem, running, cores_of(problem, model))
     limits = [tps for tps in (found.supported_tps, found.resources_tps) if tps is not None and tps > 0]
     return min(limits, default=None)
-
-
-def _advice(
-    change: Change,
-    problem: Problem,
-    topology: Topology,
-    size: Allocation,
-    now: Mapping[str, int],
-    slots: tuple[int, int],
-    rate_tps: float,
-    supported_tps: float,
-    held: bool,
-) -> Advice:
-    tasks: Counter[str] = Counter()
-    for e in topology.executors:
-        tasks[e.component] += e.end - e.start + 1
-    return Advice(
-        change=change,
-        rate_tps=rate_tps,
-        supported_tps=supported_tps,
-        target_tps=size.rate_tps,
-        threads={a.component: (now[a.component], a.threads) for a in size.allotments},
-        slots=slots,
-        held=held,
-        more_tasks={a.component: a.threads for a in size.allotments if a.threads > tasks[a.component]},
-    )

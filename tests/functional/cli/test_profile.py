@@ -334,15 +334,17 @@ def test_wrong_options_of_apply_size(options: tuple[str, ...], text: str) -> Non
     assert text in said("apply-size", EXAMPLE, *options)
 
 
+@pytest.mark.parametrize("by", ["switching", "resizing"])
 def test_apply_size_goes_by_the_capacity_that_its_configuration_says(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    by: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     def refused(*_: object, load: LoadSection, **more: object) -> NoReturn:
         raise RefusedError(f"capacity: {load.capacity}")
 
     monkeypatch.setattr("stormpilot.cli.apply_size.connected", lambda where: nullcontext())
     monkeypatch.setattr(Nimbus, "connect_leader", lambda address: nullcontext())
-    monkeypatch.setattr("stormpilot.operate.resizing.resizing", refused)
+    monkeypatch.setattr("stormpilot.operate.switching.switching", lambda *_, **more: None)
+    monkeypatch.setattr(f"stormpilot.operate.{by}.{by}", refused)
     (tmp_path / "controller.yaml").write_text("load: {capacity: measured}\n")
     done = run("apply-size", EXAMPLE, "--nimbus", "n:1", "--config", tmp_path / "controller.yaml")
     assert "capacity: measured" in done.stderr

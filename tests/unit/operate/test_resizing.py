@@ -113,7 +113,7 @@ def test_fewer_threads_than_tasks_is_noted() -> None:
         (World(), 1000.0, "pi has 6 tasks and needs 19 threads: Storm never adds tasks"),
         (World(nodes="ab"), 250.0, "t: no place for this size (slots): 3 slots are needed, 2 free"),
         (World(part=0.5), 250.0, "and models were measured on one of"),
-        (World(reports=False), 250.0, "so that nobody knows how fast a core is: submit the topology with"),
+        (World(reports=()), 250.0, "so that nobody knows how fast a core is: submit the topology with"),
     ],
 )
 def test_what_cannot_be_done_is_refused(world: World, rate_tps: float, text: str) -> None:

@@ -116,6 +116,42 @@ def test_more_threads_than_tasks_need_a_new_submission() -> None:
     assert "submit it anew with topology.tasks for pi of 5: Storm never adds tasks" in advice.text
 
 
+def on_standby(pi: int, rate_tps: float, *standby: int) -> Advice | None:
+    """`pi` threads of which the executors that begin with these tasks are on standby; two slots with two each."""
+    model_, t = running(pi, rate_tps, tasks_each=1)
+    return advise(PROBLEM, model_, msgspec.structs.replace(t, standby=list(standby)), held=False, bounds=Bounds())
+
+
+def test_executors_on_standby_support_nothing_and_are_proposed_first() -> None:
+    advice = on_standby(4, 190.0, 4, 5)  # a thread in each slot: 200/s
+    assert advice is not None
+    assert (advice.change, advice.supported_tps, advice.target_tps) == ("up", 200.0, 238.0)
+    assert advice.threads == {"source": (1, 1), "pi": (2, 4)} and advice.more_tasks == {}
+    assert (
+        "pi 2 to 4 threads; stormpilot apply-size with --rate 238 carries it out, by executors on standby"
+        in advice.text
+    )
+
+
+def test_executors_that_a_low_rate_does_not_need_go_on_standby_though_no_slot_is_saved() -> None:
+    advice = on_standby(4, 60.0, 5)  # 225/s by three
+    assert advice is not None
+    assert (advice.change, advice.threads["pi"], advice.slots) == ("down", (3, 1), (2, 2))
+    assert on_standby(4, 60.0, 3, 4, 5) is None  # carried out
+
+
+def test_executors_on_standby_that_do_not_help_are_told() -> None:
+    advice = on_standby(2, 190.0, 3)  # of one slot: both do 150/s
+    assert advice is not None
+    assert advice.threads["pi"] == (1, 2)
+    one = model("pi", (1, 100.0, 0.8, 0.2), (2, 100.0, 0.9, 0.2))
+    of = problem([one], [("source", "pi", 1.0)])
+    model_, t = running(2, 190.0, tasks_each=1)
+    advice = advise(of, model_, msgspec.structs.replace(t, standby=[3]), held=False, bounds=Bounds())
+    assert advice is not None
+    assert "other places; no executor on standby helps: submit it anew with more tasks on standby" in advice.text
+
+
 def test_day_of_changing_rates_takes_few_changes_and_is_supported_all_the_time() -> None:
     """Between 60/s at night and 540/s in the evening, looked at every five minutes, each advice carried out at once."""
     pi, slots = 2, []

@@ -1,0 +1,147 @@
+"""Threads of a size from executors on standby: which get tuples and which get none, so that nothing restarts.
+
+How many are needed depends on the slots that they are in, which stay: a size's number of threads does not hold there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+
+from stormpilot.sizing.prediction import Prediction, SlotName, predict
+from stormpilot.sizing.problem import Problem
+
+
+@dataclass(frozen=True)
+class Executors:
+    """Executors of a component, by first task: the slots of all, those that get tuples, whether that can change."""
+
+    slots: Mapping[int, SlotName]
+    active: Collection[int]
+    routable: bool
+
+
+@dataclass(frozen=True)
+class Switched:
+    """First tasks of the executors that are to get tuples, by component, and the rate of a source that they support.
+
+    `limiting`: what is full first.
+    """
+
+    active: Mapping[str, list[int]]
+    supported_tps: float
+    limiting: str
+
+    @property
+    def threads(self) -> dict[str, int]:
+        """Executors that get tuples, by component."""
+        return {c: len(starts) for c, starts in self.active.items()}
+
+
+def switched(
+    problem: Problem, executors: Mapping[str, Executors], rate_tps: float, cores: Mapping[str, float]
+) -> Switched:
+    """The fewest changes of who gets tuples with which the executors support a rate, or come as near as they can.
+
+    As long as the rate is not supported, one more executor of what is full first begins to get tuples, that with which
+    most is supported. Where it is, those that are not needed for it end. Of equal ones the node counts that is fullest,
+    then the lowest begins, the highest ends.
+
+    Parameters
+    ----------
+    executors
+        Of every component of the file.
+    rate_tps
+        Of each source.
+    cores
+        Of each supervisor, in cores of a slot.
+    """
+    now = _Tried(problem, executors, {c: sorted(e.active) for c, e in executors.items()}, rate_tps, cores)
+    while now.short:
+        chances = [now.with_(component, start) for component, start in now.beginning()]
+        best = max(chances, key=lambda tried: tried.rating, default=now)
+        if best.rating[0] <= now.rating[0]:
+            break
+        now = best
+    while not now.short:
+        left = [tried for component, start in now.ending() if not (tried := now.with_(component, start)).short]
+        if not left:
+            break
+        now = max(left, key=lambda tried: tried.rating)
+    return Switched(now.active, now.supported_tps, now.limiting)
+
+
+class _Tried:
+    """Executors that get tuples, and what is predicted with these."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        executors: Mapping[str, Executors],
+        active: Mapping[str, list[int]],
+        rate_tps: float,
+        cores: Mapping[str, float],
+    ) -> None:
+        self.active = active
+        self._of = problem, executors, rate_tps, cores
+        threads: defaultdict[SlotName, Counter[str]] = defaultdict(Counter)
+        for component, starts in active.items():
+            for start in starts:
+                threads[executors[component].slots[start]][component] += 1
+        self._found = predict(problem, threads, cores, rate_tps)
+        self._supports = _supports(self._found)
+        resources_tps = math.inf if self._found.resources_tps is None else self._found.resources_tps
+        limits = sorted([*self._supports.values(), resources_tps])
+        self.supported_tps = limits[0]
+        self.short = self.supported_tps < rate_tps
+        used = sorted((v.cpu_share / v.cores for v in self._found.vms if v.cores * v.cpu_share > 0), reverse=True)
+        self.rating = [min(tps, rate_tps) for tps in limits], limits, [-share for share in used]
+        """More is better: what each limit supports, the least first, up to the rate and beyond it; room on nodes."""
+
+    @property
+    def limiting(self) -> str:
+        """What is full first: a component, or a node's CPU or a slot's memory."""
+        first = min(self._supports, key=self._supports.__getitem__)
+        return first if self._supports[first] <= self.supported_tps else (self._found.resources or first)
+
+    def with_(self, component: str, start: int) -> _Tried:
+        """The same with one executor that begins to get tuples, or ends."""
+        problem, executors, rate_tps, cores = self._of
+        starts = sorted({*self.active[component]} ^ {start})
+        return _Tried(problem, executors, {**self.active, component: starts}, rate_tps, cores)
+
+    def beginning(self) -> Iterator[tuple[str, int]]:
+        """Executors that could begin and would help: of what is full first; of any where a node or slot is."""
+        full = {c for c, tps in self._supports.items() if tps <= self.supported_tps} or set(self._supports)
+        for c in sorted(full):
+            yield from self._one_of_each_slot(c, (s for s in sorted(self._slots(c)) if s not in self.active[c]))
+
+    def ending(self) -> Iterator[tuple[str, int]]:
+        """Executors that could end: none is the last of its component."""
+        for c, starts in sorted(self.active.items()):
+            if len(starts) > 1:
+                yield from self._one_of_each_slot(c, reversed(starts))
+
+    def _slots(self, component: str) -> Mapping[int, SlotName]:
+        return self._of[1][component].slots
+
+    def _one_of_each_slot(self, component: str, starts: Iterator[int]) -> Iterator[tuple[str, int]]:
+        """The first one of each slot: others in it would do the same."""
+        slots: set[SlotName] = set()
+        for start in starts:
+            slot = self._slots(component)[start]
+            if slot not in slots and self._of[1][component].routable:
+                slots.add(slot)
+                yield component, start
+
+
+def _supports(found: Prediction) -> dict[str, float]:
+    """The rate of a source that each component supports."""
+    supports: defaultdict[str, float] = defaultdict(lambda: math.inf)
+    for slot in found.slots:
+        for part in slot.parts:
+            tps = math.inf if part.supports_tps is None else part.supports_tps
+            supports[part.component] = min(supports[part.component], tps)
+    return dict(supports)

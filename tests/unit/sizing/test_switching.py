@@ -1,0 +1,79 @@
+"""Which executors on standby make up a size."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+import pytest
+
+from sizing_problems import model, problem
+from stormpilot.sizing.prediction import SlotName
+from stormpilot.sizing.switching import Executors, Switched, switched
+
+PI = model("pi", (1, 100.0, 0.8, 0.2), (2, 110.0, 0.9, 0.2))
+PROBLEM = problem([PI], [("source", "pi", 1.0)])
+"""A slot does 110/s with two threads of `pi`: hardly more than with one."""
+A, B, C = ("a", 1), ("b", 1), ("c", 1)
+PI_SLOTS: Mapping[int, SlotName] = {2: A, 3: A, 4: B, 5: B, 6: C}
+ALIKE = {"a": 1.0, "b": 1.0, "c": 1.0}
+
+
+def chosen(active: Collection[int], rate_tps: float, cores: Mapping[str, float] = ALIKE) -> Switched:
+    executors = {"source": Executors({1: A}, [1], False), "pi": Executors(PI_SLOTS, active, True)}
+    found = switched(PROBLEM, executors, rate_tps, cores)
+    assert found.active["source"] == [1]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("active", "rate_tps", "then", "supported_tps"),
+    [
+        ([2], 90.0, [2], 100.0),
+        ([2], 180.0, [2, 4], 200.0),  # the second of slot a adds 10/s, one of b or c 100/s: b has the first of them
+        ([2, 3], 180.0, [2, 4], 200.0),  # the second of slot a gets as many as the first, and is not needed
+        ([2], 250.0, [2, 4, 6], 300.0),
+        ([2, 3, 4, 5, 6], 200.0, [2, 4], 200.0),
+        ([2, 4, 6], 150.0, [2, 4], 200.0),
+        ([3, 5], 150.0, [3, 5], 200.0),
+        ([4, 5, 6], 50.0, [4], 100.0),
+    ],
+)
+def test_as_many_get_tuples_as_the_rate_needs_where_they_are(
+    active: list[int], rate_tps: float, then: list[int], supported_tps: float
+) -> None:
+    found = chosen(active, rate_tps)
+    assert (found.active["pi"], found.supported_tps) == (then, pytest.approx(supported_tps))
+
+
+def test_a_rate_that_all_together_do_not_support_is_come_near_to() -> None:
+    """A fourth one would get as many tuples as the others, in a slot that two of them fill."""
+    found = chosen([2], 1000.0)
+    assert (found.active["pi"], found.supported_tps, found.limiting) == ([2, 4, 6], pytest.approx(300.0), "pi")
+
+
+def test_they_begin_on_the_node_with_the_most_cpu_left() -> None:
+    assert chosen([2], 180.0, {"a": 1.0, "b": 1.0, "c": 2.0}).active["pi"] == [2, 6]
+
+
+def test_two_components_that_are_full_at_the_same_rate_both_get_more() -> None:
+    again = model("again", (1, 100.0, 0.4, 0.1))
+    of = problem([PI, again], [("source", "pi", 1.0), ("pi", "again", 1.0)])
+    executors = {
+        "source": Executors({1: A}, [1], False),
+        "pi": Executors({2: A, 3: B}, [2], True),
+        "again": Executors({4: A, 5: C}, [4], True),
+    }
+    found = switched(of, executors, 150.0, {"a": 4.0, "b": 4.0, "c": 4.0})
+    assert (found.threads, found.supported_tps) == ({"source": 1, "pi": 2, "again": 2}, pytest.approx(200.0))
+
+
+def test_a_full_node_is_relieved_by_executors_elsewhere() -> None:
+    """One thread needs 0.72 of a core for 90/s, and its node has half a core: another one takes all of it."""
+    assert chosen([2], 90.0).active["pi"] == [2]
+    assert chosen([2], 90.0, {"a": 0.5, "b": 1.0, "c": 1.0}).active["pi"] == [4]
+
+
+def test_what_cannot_be_routed_is_what_limits() -> None:
+    executors = {"source": Executors({1: A}, [1], False), "pi": Executors(PI_SLOTS, [2], False)}
+    found = switched(PROBLEM, executors, 500.0, ALIKE)
+    assert (found.active["pi"], found.limiting) == ([2], "pi")
