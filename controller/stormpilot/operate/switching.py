@@ -16,6 +16,7 @@ from stormpilot.observe.reader import NO_SNAPSHOT, Reader
 from stormpilot.operate.change import Change
 from stormpilot.operate.nodes import measured_nodes
 from stormpilot.operate.operator import Operator
+from stormpilot.operate.rollouts import rollout
 from stormpilot.operate.routes import RouteView, routes, set_active
 from stormpilot.operate.topology_ref import topology_ref
 from stormpilot.sizing.advice import check_components
@@ -95,7 +96,7 @@ def switching(
     Raises
     ------
     RefusedError
-        Something of it is placed nowhere, or nobody knows how fast its nodes are.
+        Something of it is placed nowhere, a rollout is in progress, or nobody knows how fast its nodes are.
     UsageError
         File and topology have other components.
     """
@@ -104,6 +105,12 @@ def switching(
     if seen.cluster is None:
         raise RefusedError(NO_SNAPSHOT)
     snapshot = topology_ref(seen.topologies, topology)
+    under_way = rollout(operator, snapshot.id)
+    if under_way is not None and under_way.running:
+        raise RefusedError(
+            f"{snapshot.name}: a rollout is in progress, step {under_way.step} of {under_way.steps}: wait for its end, "
+            f"or `stormpilot rollout abort {snapshot.name}`"
+        )
     views = {v.component: v for v in routes(operator, snapshot.id) if not v.why_not}
     declared = {c.id for c in snapshot.components if STANDBY_KEY in c.config}
     if not any(c in declared or v.standby or v.draining for c, v in views.items()):

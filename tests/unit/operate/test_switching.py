@@ -7,12 +7,14 @@ from collections.abc import Mapping
 import msgspec
 import pytest
 
+from doubles.models import plan_message
 from doubles.sized_world import PATHS, PI, PROBLEM, World
 from doubles.snapshots import T0_MS
 from sizing_problems import problem
 from stormpilot.cli.apply_size import _show
-from stormpilot.errors import UsageError
-from stormpilot.messages.core import ComponentPart, ExecutorPart, InputPart, decode
+from stormpilot.errors import RefusedError, UsageError
+from stormpilot.messages.core import ComponentPart, ExecutorPart, HistoryEntry, InputPart, Worker, decode
+from stormpilot.messages.rollouts import Rollout, RolloutStepPart
 from stormpilot.messages.routes import STANDBY_KEY, Routes
 from stormpilot.messages.settings import AuditRecord
 from stormpilot.operate.operator import Operator
@@ -112,6 +114,18 @@ def test_a_rate_that_all_do_not_support_is_told_with_what_is_full() -> None:
     assert change.threads["pi"] == 6
     (note,) = change.notes
     assert "these support 330/s of each source, not 1,000/s: pi is full then" in note
+
+
+def test_a_rollout_in_progress_is_waited_for() -> None:
+    """The tasks that it routes around are not on standby."""
+    at = world()
+    workers = [Worker(supervisor="a", port=6700, executors=[(1, 1)])]
+    plan = plan_message(0.0, topology_id=at.id, workers=workers)
+    entry = HistoryEntry(plan=plan, reason="GAIN", text="falls", moved_executors=1)
+    steps = [RolloutStepPart(workers=workers)]
+    at.put(PATHS.rollout(at.id), Rollout(topology_id=at.id, entry=entry, steps=steps, since_ms=1, started_at_ms=1))
+    with pytest.raises(RefusedError, match="a rollout is in progress, step 1 of 1: wait for its end"):
+        sized(at, 205.0)
 
 
 def test_another_file_is_refused() -> None:
