@@ -58,6 +58,9 @@ def main() -> int:
         ]
         found["left"] = len(wanted) - len(found["cluster"])
     found["day"] = {v: json.loads(file.read_text()) for v in day.VARIANTS if (file := day.result(OUT, v)).exists()}
+    published = json.loads((RESULTS / "sizes.json").read_text())
+    if found["cluster"] == published["cluster"]:
+        found["machine"] = published["machine"]  # they were measured there
     (BENCH / "sizes.json").write_text(json.dumps(found, indent=1) + "\n")
     page.show(found, Console(width=160))
     if arguments.publish:

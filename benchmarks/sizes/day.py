@@ -216,7 +216,8 @@ def paragraphs(found: dict[str, dict[str, Any]], cores: int) -> list[str]:
     rows, told = [], []
     for variant, one in found.items():
         s = summary(one)
-        changed = Counter(c["what"].partition(",")[0] for c in one["changes"])
+        asked = {(c["hour"], c["what"]) for c in one["changes"]}  # one is asked for again until the next cycle
+        changed = Counter(what.partition(",")[0] for _, what in asked)
         rows.append(
             [variant, f"{s['slotHours']:g}", f"{s['throughRatio']:.1%}", f"{s['shortHours']:g}"]
             + [str(changed[kind]) for kind in ("SCALE_UP", "SCALE_DOWN")]

@@ -229,7 +229,7 @@ def test_page_has_what_a_size_that_follows_the_day_needs_and_loses(found: dict[s
     assert "| followed | 36 | 90.0% | 24 | 1 | 0 |" in text
     assert "| 0 | 60 | 3 | 60 | 1.5 | 54 |" in text
     assert "on standby" not in text
-    days |= {"standby": played(3.0, 1.0, ["SCALE_UP, for 240/s"])}
+    days |= {"standby": played(3.0, 1.0, ["SCALE_UP, for 240/s"] * 2)}
     text = " ".join("\n".join(page.sections({**found, "day": days})).split())
     assert "| standby | 72 | 100.0% | 0 | 1 | 0 |" in text
     assert "all but one of a component on standby at first" in text
