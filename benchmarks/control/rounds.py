@@ -13,7 +13,10 @@ MAVEN = ["mvn", "-B", "-ntp", "-q", "-f", str(ROOT / "storm-plugin" / "pom.xml")
 
 
 def run(supervisors: int, topologies: int, executors_each: int, rounds: int) -> dict[str, Any]:
-    """Milliseconds of rounds: `storm` (its own scheduler, nothing to do), `unchanged`, `moving`, `lost`."""
+    """Milliseconds of rounds: `storm` (its own scheduler, nothing to do), `unchanged`, `moving`, `lost`.
+
+    `compared`: of comparing a placement with that of the round before.
+    """
     classpath = ROOT / "build" / "scheduler-test-classpath"
     classpath.parent.mkdir(exist_ok=True)
     subprocess.run(

@@ -8,6 +8,7 @@ import io.stormpilot.scheduler.round.Story;
 import io.stormpilot.scheduler.state.PilotConfig;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -17,14 +18,17 @@ import java.util.function.Consumer;
 import org.apache.storm.metric.StormMetricsRegistry;
 import org.apache.storm.scheduler.Cluster;
 import org.apache.storm.scheduler.DefaultScheduler;
+import org.apache.storm.scheduler.ExecutorDetails;
+import org.apache.storm.scheduler.WorkerSlot;
 import org.apache.storm.shade.org.apache.curator.framework.CuratorFramework;
 
 /**
  * How long {@code schedule()} takes on a large cluster: {@code make bench-control} runs it. Prints
  * one line of JSON with milliseconds of every round: of Storm's own scheduler with nothing to do
- * (the baseline), of ours with all plans in force and nothing changed, of ours in the round after
- * plans that move one worker of every topology were published, and of ours in the round after half
- * of the supervisors were lost. A real ZooKeeper is beside it.
+ * (the baseline), of noticing that no executor has moved, of ours with all plans in force and
+ * nothing changed, of ours in the round after plans that move one worker of every topology were
+ * published, and of ours in the round after half of the supervisors were lost. A real ZooKeeper is
+ * beside it.
  */
 public final class ScheduleBenchmark {
 
@@ -72,6 +76,7 @@ public final class ScheduleBenchmark {
         times.put(
             "storm",
             bench.rounds(rounds, cluster -> storms.schedule(cluster.getTopologies(), cluster)));
+        times.put("compared", bench.compared(WARM_UP + rounds).subList(WARM_UP, WARM_UP + rounds));
         bench.rounds(WARM_UP, pilot);
         times.put("unchanged", bench.rounds(rounds, pilot));
         List<Double> moves = new ArrayList<>();
@@ -104,6 +109,46 @@ public final class ScheduleBenchmark {
       story.keep(cluster);
     }
     return times;
+  }
+
+  /**
+   * The placement beside that of the round before: less than this cannot be spent on noticing that
+   * nothing has changed. Both are made anew, as Nimbus makes them of what it reads.
+   */
+  private List<Double> compared(int n) {
+    List<Double> times = new ArrayList<>();
+    Map<String, Map<ExecutorDetails, WorkerSlot>> before = placementAnew();
+    for (int i = 0; i < n; i++) {
+      Map<String, Map<ExecutorDetails, WorkerSlot>> placement = placementAnew();
+      long start = System.nanoTime();
+      boolean same = placement.equals(before);
+      times.add((System.nanoTime() - start) / 1e6);
+      if (!same) {
+        throw new IllegalStateException("the placement is another one");
+      }
+      before = placement;
+    }
+    return times;
+  }
+
+  private Map<String, Map<ExecutorDetails, WorkerSlot>> placementAnew() {
+    Map<String, Map<ExecutorDetails, WorkerSlot>> placement = new HashMap<>();
+    story
+        .cluster()
+        .getAssignments()
+        .forEach(
+            (id, assignment) -> {
+              Map<ExecutorDetails, WorkerSlot> slots = new HashMap<>();
+              assignment
+                  .getExecutorToSlot()
+                  .forEach(
+                      (e, slot) ->
+                          slots.put(
+                              new ExecutorDetails(e.getStartTask(), e.getEndTask()),
+                              new WorkerSlot(new String(slot.getNodeId()), slot.getPort())));
+              placement.put(id, slots);
+            });
+    return placement;
   }
 
   /** Every other supervisor is lost at once, those that were lost before come back. */
