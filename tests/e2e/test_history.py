@@ -13,8 +13,8 @@ from typing import Any
 import pyarrow.dataset as ds
 import pytest
 
-from integration.history.conftest import SMALL
 from scene import STORMPILOT, Scene, scene_on, until
+from small_spark import SMALL
 from stormpilot.local.spec import PATIENT, ClusterSpec
 
 pytestmark = [pytest.mark.cluster, pytest.mark.long, pytest.mark.timeout(1800)]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
+from small_spark import SMALL
 from stormpilot.history import duck, frames
 from stormpilot.history.frames import DataFrame
 from stormpilot.trafficlog.schema import TABLES
@@ -18,15 +19,6 @@ from stormpilot.trafficlog.schema import TABLES
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-SMALL = {
-    # little data: what would make much of it fast only costs time
-    "spark.driver.memory": "1g",
-    "spark.sql.shuffle.partitions": "2",
-    "spark.default.parallelism": "2",
-    "spark.sql.adaptive.enabled": "false",
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-}
 BEGIN_S = int(datetime(2026, 1, 5, tzinfo=UTC).timestamp())  # a Monday
 Rows = Sequence[Mapping[str, Any]]
 Made = Callable[[Rows], DataFrame]
