@@ -98,7 +98,7 @@ def test_a_running_controller_goes_by_what_was_mined_of_its_own_log(scene: Scene
     assert gain["source"] == "mined" and gain["rows"] >= 5, gain["text"]
     assert gain["value"] >= 0.05, "never below the floor of verify.noise_floor_ratio"
     assert [x["text"] for (name, *_), x in entries.items() if name == "decide.overload_s"] == [
-        "no overloads that ended by themselves"
+        "not known: no overloads that ended by themselves"
     ], "what the log does not tell keeps its default, and says so"
     split = entries["selectivity", "split", "default", "count"]
     assert split["value"] == pytest.approx(WORDS, rel=0.1), "words of a sentence"
