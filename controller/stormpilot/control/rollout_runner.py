@@ -175,7 +175,7 @@ class RolloutRunner:
         ids = {*running, *observation.seen.tables}
         self._watches = {t: w for t, w in self._watches.items() if t in ids}
         self._failures = {t: w for t, w in self._failures.items() if t in ids or t in observation.seen.rollouts}
-        busy = [t for t, m in running.items() if m.phase in MID_STEP]
+        busy = [t for t, m in running.items() if m.phase in MID_STEP and t not in self._failures]
         for t in sorted(ids):
             state = situation.topologies.get(t)
             if state is None:

@@ -6,17 +6,21 @@ from dataclasses import replace
 
 import msgspec
 import pytest
+import structlog
 
-from doubles.rolling_jobs import APART, TOGETHER, all_active, begun
+from doubles.rolling_jobs import APART, TOGETHER, all_active, begun, world
 from doubles.world import World
 from stormpilot import operate
 from stormpilot.control.rollout_gates import resting, waiting_for_rollouts
+from stormpilot.control.rollout_runner import MID_STEP
 from stormpilot.control.situation import Situation
 from stormpilot.decide.reasons import Decision, Reason
 from stormpilot.messages.core import decode, encode
 from stormpilot.messages.rollouts import Rollout
+from stormpilot.messages.routes import Routes
 from stormpilot.messages.settings import ModeSetting
 from stormpilot.operate import Operator
+from stormpilot.publish.publisher import DeposedError
 from stormpilot.zookeeper.client import ConflictError, Put
 
 
@@ -228,3 +232,97 @@ def test_an_aborted_drain_is_not_begun_again_until_somebody_asks_anew(rolling: t
     operate.drain(ops, "host-b")
     w.tell(20)
     assert w.decision(t).reason in (Reason.DRAIN, Reason.ROLLOUT_IN_PROGRESS)
+
+
+def test_a_plan_of_a_step_is_as_new_as_its_leader_and_whole(rolling: tuple[World, str]) -> None:
+    """The plug-in rejects plans of an epoch before, and those whose checksum is another plan's."""
+    w, t = rolling
+    w.new_leader()
+    begun(w, t, "moving")
+    plan, m = w.plan(t), w.rollout(t)
+    assert plan is not None and m is not None
+    assert (plan.epoch, m.entry.plan.epoch) == (2, 1)
+    assert plan.checksum == plan.expected_checksum()
+    assert plan.created_at_ms == m.since_ms
+
+
+def two() -> tuple[World, str, str]:
+    """Rollouts of two topologies begin."""
+    w, first = world()
+    w.wanted = {}
+    second = w.submit({("b", 6701): (1, 4, 5, 6), ("c", 6701): (2,), ("c", 6702): (3,)}, name="words", routed=True)
+    w.tell(40)
+    w.wanted = {first: TOGETHER, second: {("b", 6701): (1, 4, 5, 6), ("b", 6702): (2,), ("b", 6703): (3,)}}
+    begun(w, second)
+    return w, first, second
+
+
+def test_a_step_begins_when_no_other_topology_is_in_the_middle_of_one() -> None:
+    """Each takes away a part of what a topology can do."""
+    w, *topologies = two()
+    waited = set()
+    for _ in range(100):
+        w.tell(2)
+        rollouts = [m for t in topologies if (m := w.rollout(t)) is not None]
+        assert len([m for m in rollouts if m.phase in MID_STEP]) < 2
+        waited |= {m.text for m in rollouts}
+        if not any(m.running for m in rollouts):
+            break
+    assert [m.outcome for m in rollouts] == ["DONE", "DONE"]
+    assert "held: a step of another topology" in waited
+
+
+def test_a_rollout_that_cannot_go_on_in_the_middle_of_a_step_stops_no_other() -> None:
+    w, first, second = two()
+    begun(w, first, "draining")
+    broken = msgspec.structs.replace(w.rollout(first), step=9)
+    w.zookeeper.put(w.paths.rollout(first), encode(broken))
+    with structlog.testing.capture_logs() as lines:
+        w.tell(100)
+    m = w.rollout(second)
+    assert m is not None
+    assert m.outcome == "DONE"
+    failures = [x for x in lines if x["event"] == "rollout cannot go on; those of other topologies do"]
+    assert len(failures) == 1
+
+
+def test_a_deposed_leader_ends_at_its_next_step(rolling: tuple[World, str]) -> None:
+    w, t = rolling
+    begun(w, t, "ready")
+    deposed = w.cycle
+    w.new_leader()
+    before = w.rollout(t)
+    with pytest.raises(DeposedError):
+        deposed.advance_rollouts(deposed.observer.observe(w.now_ms))
+    assert w.rollout(t) == before
+
+
+def test_what_an_operator_changes_just_then_stays_as_he_made_it(rolling: tuple[World, str]) -> None:
+    w, t = rolling
+    begun(w, t, "ready")
+    seen = w.cycle.observer.observe(w.now_ms)
+    operate.deactivate_task(Operator(w.zookeeper, w.paths, "ops", now_ms=w.now_ms), t, "parse", 3)  # type: ignore[arg-type]
+    table, m = w.routes(t), w.rollout(t)
+    w.cycle.advance_rollouts(seen)
+    assert (w.routes(t), w.rollout(t)) == (table, m)
+
+
+def test_a_rollout_that_can_be_read_again_is_not_taken_away(rolling: tuple[World, str]) -> None:
+    w, t = rolling
+    m = w.rollout(t)
+    assert m is not None
+    w.zookeeper.put(w.paths.rollout(t), b"{nonsense")
+    seen = w.cycle.observer.observe(w.now_ms)
+    w.zookeeper.put(w.paths.rollout(t), encode(m))
+    w.cycle.advance_rollouts(seen)
+    assert w.rollout(t) == m
+
+
+def test_workers_may_read_every_table_of_a_rollout(rolling: tuple[World, str]) -> None:
+    """They know no password of ours; a table is taken up by its number."""
+    w, t = rolling
+    w.tell(200)
+    tables = [s for steps in w.zookeeper.commits for s in steps if isinstance(s, Put) and s.path == w.paths.routes(t)]
+    assert all(put.world_reads for put in tables)
+    assert [decode(put.data, Routes, put.path).version for put in tables] == [*range(1, len(tables) + 1)]
+    assert len(tables) >= 4
