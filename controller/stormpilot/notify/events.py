@@ -132,6 +132,8 @@ class EventDetector:
                 )
 
     def _lasts(self, report: CycleReport) -> Iterator[Event]:
+        if report.waiting_for:
+            return  # nothing is decided, so nothing is over
         now: dict[tuple[str, str], Event] = {}
         for topology_id, decision in sorted(report.decisions.items()):
             kind = decision.reason.row.notify

@@ -96,6 +96,15 @@ def test_topology_that_is_gone_resolves_what_was_wrong_with_it() -> None:
     assert told(watch) == [("infeasible", "resolved")]
 
 
+def test_what_lasts_is_not_over_while_nobody_knows_what_runs() -> None:
+    """The snapshot of the cluster is gone or cannot be read: nothing is decided."""
+    watch, wrong = EventDetector(), skip(ID, Reason.INFEASIBLE, "no room")
+    told(watch, wrong)
+    assert watch.observe(CycleReport(NOW_MS, waiting_for="no cluster snapshot yet")) == []
+    assert told(watch, wrong) == []
+    assert told(watch, COOL) == [("infeasible", "resolved")]
+
+
 def test_mass_failure_is_one_event_however_many_topologies_it_holds() -> None:
     watch = EventDetector()
     failures = [skip(t, Reason.MASS_FAILURE, "3 of 5 supervisors are gone") for t in (ID, OTHER)]
