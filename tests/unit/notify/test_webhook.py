@@ -14,6 +14,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import requests
 import structlog
 
 from doubles.shim import until
@@ -201,8 +202,10 @@ def test_receiver_that_fails_and_hangs_gets_the_event_when_it_recovers(receiver:
     assert webhook.counts() == ({"sent": 2, "failed": 0, "dropped": 0}, 0)
 
 
-def test_offering_never_waits_for_a_receiver_that_hangs(receiver: Receiver, make: Make) -> None:
-    receiver.answers = ["hang"] * 100
+def test_offering_never_waits_for_a_receiver_that_hangs_and_the_oldest_events_go(
+    receiver: Receiver, make: Make
+) -> None:
+    receiver.answers = ["hang"]
     webhook = make(receiver.url, timeout_s=30.0)
     webhook.offer(event("first"))
     until(lambda: receiver.got, "the first event to hang")
@@ -212,6 +215,8 @@ def test_offering_never_waits_for_a_receiver_that_hangs(receiver: Receiver, make
     assert webhook.outcomes["dropped"] == 50
     assert receiver.texts == ["first"]
     receiver.released.set()
+    until(lambda: webhook.waiting == 0, "what waits to be sent")
+    assert receiver.texts == ["first", "first", *(str(i) for i in range(49, QUEUE + 49))]
 
 
 def test_retries_end_and_the_next_event_has_its_chance(receiver: Receiver, make: Make, lines: list[Any]) -> None:
@@ -227,6 +232,35 @@ def test_retries_end_and_the_next_event_has_its_chance(receiver: Receiver, make:
         ("an event was not delivered to the webhook", "it answered 500"),
         ("the webhook takes events again", None),
     ]  # once per outage, not per event
+
+
+@pytest.mark.parametrize("status", [500, 503, 408, 429])
+def test_an_answer_by_which_a_receiver_asks_for_patience_is_tried_again(
+    receiver: Receiver, make: Make, status: int
+) -> None:
+    receiver.answers = [status]
+    webhook = make(receiver.url)
+    webhook.offer(event("a"))
+    until(lambda: webhook.outcomes["sent"] == 1, "the event to be taken")
+    assert receiver.texts == ["a", "a"]
+    assert webhook.outcomes["failed"] == 0
+
+
+def test_pauses_between_tries_double_up_to_a_minute() -> None:
+    """Else an event would block those behind it for hours after an outage."""
+    pauses_s: list[float | None] = []
+
+    class Condition(threading.Condition):
+        def wait_for(self, predicate: Callable[[], Any], timeout: float | None = None) -> Any:
+            pauses_s.append(timeout)
+            return predicate()
+
+    webhook = Webhook(NotifySection(url="http://127.0.0.1:1/hook", backoff_s=2.0, retries=8), "n1:7")
+    webhook._changed = Condition()
+    webhook._post = lambda *_: ("it answered 503", True)  # type: ignore[method-assign]
+    webhook._deliver(requests.Session(), event())
+    assert pauses_s == [2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0, 60.0]
+    assert webhook.outcomes["failed"] == 1
 
 
 @pytest.mark.parametrize("status", [400, 401, 404, 301, 307])

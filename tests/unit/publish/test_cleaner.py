@@ -12,6 +12,7 @@ from stormpilot.zookeeper.paths import Paths
 
 PATHS = Paths()
 DEAD, ALIVE = "dead-1", "alive-2"
+ALL = 8
 
 
 @pytest.fixture
@@ -20,7 +21,9 @@ def zookeeper() -> MemoryZooKeeper:
     for t in (DEAD, ALIVE):
         for path in (PATHS.plan_history(t, "0000000001"), PATHS.proposal(t), PATHS.hold(t), PATHS.moves(t)):
             z.put(path, b"{}")
-        for path in (PATHS.thresholds(t), PATHS.profile(t), PATHS.trial(t, "command")):
+        for path in (PATHS.request(t), PATHS.routes(t), PATHS.rollout(t), PATHS.trial(t, "command")):
+            z.put(path, b"{}")
+        for path in (PATHS.thresholds(t), PATHS.profile(t)):
             z.put(path, b"{}")
     return z
 
@@ -32,7 +35,8 @@ def cleaner(zookeeper: MemoryZooKeeper) -> Cleaner:
 
 def left(zookeeper: MemoryZooKeeper, topology_id: str) -> int:
     paths = [PATHS.plan_history(topology_id), PATHS.proposal(topology_id), PATHS.hold(topology_id)]
-    paths += [PATHS.moves(topology_id), PATHS.trial(topology_id)]
+    paths += [PATHS.moves(topology_id), PATHS.request(topology_id), PATHS.routes(topology_id)]
+    paths += [PATHS.rollout(topology_id), PATHS.trial(topology_id)]
     return sum(node is not None for node in zookeeper.read(paths))
 
 
@@ -40,9 +44,9 @@ def test_what_a_dead_topology_left_goes_after_the_grace_time(zookeeper: MemoryZo
     c = cleaner(zookeeper)
     assert c.clean({ALIVE}, 0) == []
     assert c.clean({ALIVE}, GRACE_MS - 1) == []
-    assert left(zookeeper, DEAD) == 5
+    assert left(zookeeper, DEAD) == ALL
     assert c.clean({ALIVE}, GRACE_MS) == [DEAD]
-    assert (left(zookeeper, DEAD), left(zookeeper, ALIVE)) == (0, 5)
+    assert (left(zookeeper, DEAD), left(zookeeper, ALIVE)) == (0, ALL)
 
 
 def test_a_topology_that_returns_within_the_grace_time_loses_nothing(zookeeper: MemoryZooKeeper) -> None:
@@ -50,7 +54,7 @@ def test_a_topology_that_returns_within_the_grace_time_loses_nothing(zookeeper: 
     c.clean({ALIVE}, 0)
     c.clean({ALIVE, DEAD}, GRACE_MS - 1)
     assert c.clean({ALIVE}, GRACE_MS + 1) == []
-    assert left(zookeeper, DEAD) == 5
+    assert left(zookeeper, DEAD) == ALL
 
 
 def test_a_dead_topology_whose_znodes_deny_us_keeps_no_other_from_being_removed(zookeeper: MemoryZooKeeper) -> None:
@@ -62,7 +66,7 @@ def test_a_dead_topology_whose_znodes_deny_us_keeps_no_other_from_being_removed(
     c.clean({ALIVE}, 0)
     for _ in range(2):
         assert denying not in c.clean({ALIVE}, GRACE_MS)
-    assert (left(zookeeper, DEAD), left(zookeeper, ALIVE)) == (0, 5)
+    assert (left(zookeeper, DEAD), left(zookeeper, ALIVE)) == (0, ALL)
     assert c.clean_mined({denying: 0, DEAD: 0}, {ALIVE}, 1) == [DEAD]
 
 
@@ -85,7 +89,7 @@ def test_a_deposed_leader_removes_nothing(zookeeper: MemoryZooKeeper) -> None:
         c.clean({ALIVE}, GRACE_MS)
     with pytest.raises(DeposedError):
         c.clean_mined({DEAD: 0}, {ALIVE}, oldest_ms=1)
-    assert left(zookeeper, DEAD) == 5
+    assert left(zookeeper, DEAD) == ALL
     assert zookeeper.read([PATHS.thresholds(DEAD)]) != [None]
 
 
