@@ -350,11 +350,11 @@ def test_a_task_drains_for_as_long_as_its_command_said_beside_a_controller() -> 
     w, t = world("restart", wanted=APART)
     w._start(t, 2, w.now_ms + 600_000)
     operate.deactivate_task(operator(w), t, "parse", 2, drain_timeout_s=60)
-    w.tell(50)
+    w.tell(62)
     table = w.routes(t)
     assert table is not None
-    assert [d.task for d in table.components[0].draining] == [2]
-    w.tell(20)
+    assert [d.task for d in table.components[0].draining] == [2], "its command may take note of it"
+    w.tell(2)
     table = w.routes(t)
     assert table is not None
     assert not table.components[0].draining

@@ -12,21 +12,25 @@ import pytest
 import structlog
 
 from doubles.rolling_jobs import TOGETHER, all_active, begun, nodes, world
-from doubles.world import World
+from doubles.world import SPREAD, World
 from stormpilot.clock import SteadyClock
 from stormpilot.control.leadership import Leadership
+from stormpilot.control.recorder import Recorder
+from stormpilot.observe import listing
+from stormpilot.publish.cleaner import Cleaner
+from stormpilot.publish.publisher import DeposedError
 
 
 def leadership(w: World, now_ms: Any, passed_s: Callable[[], float] = time.monotonic, ahead_ms: int = 0) -> Leadership:
-    """A leadership whose session stands."""
-    nothing: Any = None
-    service: Any = SimpleNamespace(beat=lambda: None)
+    """A leadership whose session stands; what a dead topology left goes at once."""
+    service: Any = SimpleNamespace(beat=lambda: None, cycle_done=lambda *_: None, cycle_failed=lambda: None)
+    audit_log: Any = SimpleNamespace(keep=lambda: None, lost=0)
     return Leadership(
         cycle=w.cycle,
-        recorder=nothing,
+        recorder=Recorder(w.current, "story", w.now_ms),
         service=service,
-        audit_log=nothing,
-        cleaner=nothing,
+        audit_log=audit_log,
+        cleaner=Cleaner(w.zookeeper, w.cycle.publisher, grace_ms=0),  # type: ignore[arg-type]
         connected=lambda: True,
         same_session=lambda: True,
         take_up_configuration=lambda: False,
@@ -114,3 +118,52 @@ def test_nothing_of_a_leadership_sees_the_clock_that_was_set_before_it_ends() ->
     at["ms"], at["s"] = 5_000_000, 6.0
     assert led.now_ms() == 1_001_000
     assert not led._goes_on()
+
+
+HOURLY = "cycle: {period_s: 3600, poll_s: 60}\nload: {window_s: 30, settle_s: 4}\n"
+
+
+def turn(led: Leadership) -> int:
+    """Cycles so far, after a turn of the loop."""
+    led._do_what_is_due({"cycle": led._cycle, "otd": led._otd, "rollout": led._rollout, "loads": led._poll_loads})
+    return led.recorder.cycles
+
+
+def test_a_change_begins_a_cycle_at_once_and_what_we_wrote_ourselves_does_not() -> None:
+    w = World("a", "b", base=HOURLY)
+    led = leadership(w, lambda: w.now_ms)
+    assert turn(led) == 1
+    led.wake.set()
+    assert turn(led) == 1
+    w.submit(SPREAD)
+    led.wake.set()
+    assert turn(led) == 2
+    assert turn(led) == 2
+
+
+def test_a_deposed_leader_ends_at_once_and_without_an_error() -> None:
+    w = World("a", "b", base=HOURLY)
+    led = leadership(w, lambda: w.now_ms)
+    w.new_leader()
+    with structlog.testing.capture_logs() as lines, pytest.raises(DeposedError):
+        led.run()
+    assert not [x for x in lines if x["log_level"] in ("error", "warning")]
+
+
+@pytest.mark.parametrize("trouble", ["", "a folder", "a topology", "no cluster"])
+def test_nothing_of_a_topology_is_removed_unless_it_is_known_to_be_gone(
+    trouble: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    w = World("a", "b", base=HOURLY)
+    t, gone = w.submit(SPREAD), "gone-1-1"
+    for i in (t, gone):
+        w.zookeeper.put(w.paths.hold(i), b"{}")
+    if trouble == "a folder":
+        monkeypatch.setattr(listing, "MAX_CHILDREN", 0)
+    elif trouble == "a topology":
+        w.zookeeper.put(w.paths.topology(t), b"{nonsense")
+    elif trouble == "no cluster":
+        w.zookeeper.delete(w.paths.cluster)
+    turn(leadership(w, lambda: w.now_ms))
+    known = trouble in ("", "a topology")
+    assert w.zookeeper.children([w.paths.hold()]) == [[t] if known else sorted([t, gone])]
