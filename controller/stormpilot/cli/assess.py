@@ -179,8 +179,11 @@ def _read(connection: Nimbus, cpu_limit: float) -> tuple[Model, dict[str, list[s
 
 def _fixed(model: Model, held: dict[str, list[str]]) -> Model:
     """Topologies that would be held stay as they are."""
+    from stormpilot.model.subset import all_slots
+
+    slots = all_slots(model)
     topologies = [
-        msgspec.structs.replace(t, fixed_workers=sorted({(a.supervisor, a.port) for a in t.assignment}))
+        msgspec.structs.replace(t, fixed_workers=sorted({(a.supervisor, a.port) for a in t.assignment} & slots))
         if held[""] or held.get(t.id)
         else t
         for t in model.topologies

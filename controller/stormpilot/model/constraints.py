@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 import msgspec
 
 from stormpilot.messages.settings import ExcludeSetting, PinSetting
-from stormpilot.model.subset import with_room_for
+from stormpilot.model.subset import all_slots, with_room_for
 from stormpilot.model.values import Exclusion, Executor, Model, Topology
 
 
@@ -83,13 +83,15 @@ def misplaced(model: Model) -> dict[str, list[int]]:
 def rest_stands_still(model: Model, leaving: Mapping[str, Collection[int]]) -> Model:
     """The model in which only the workers that hold one of `leaving` (start tasks, by topology id) may change.
 
-    A node that is over its limits has room for what stays there, and for nobody else.
+    A node that is over its limits has room for what stays there, and for nobody else. What runs on a port that its
+    supervisor no longer has cannot stand still.
     """
     topologies, stays = [], {}
+    slots = all_slots(model)
     for t in model.topologies:
         go = set(leaving.get(t.id, ()))
         moving = {(a.supervisor, a.port) for a in t.assignment if a.start in go}
-        rest = {(a.supervisor, a.port) for a in t.assignment} - moving
+        rest = {(a.supervisor, a.port) for a in t.assignment} & slots - moving
         stays[t.id] = {a.start for a in t.assignment if (a.supervisor, a.port) in rest}
         topologies.append(msgspec.structs.replace(t, fixed_workers=sorted(rest)))
     return msgspec.structs.replace(with_room_for(model, stays), topologies=topologies)

@@ -209,6 +209,11 @@ def as_it_runs(topology: Topology) -> TopologyPlan:
     )
 
 
+def all_slots(model: Model) -> set[tuple[str, int]]:
+    """Slots of all supervisors. What runs may have others: a port that was taken from its supervisor."""
+    return {(s.id, port) for s in model.supervisors for port in s.slots}
+
+
 def with_room_for(model: Model, stays: Mapping[str, Collection[int]]) -> Model:
     """The model in which nodes have at least what these executors (start tasks, by topology id) use of them now.
 
@@ -235,17 +240,18 @@ def with_room_for(model: Model, stays: Mapping[str, Collection[int]]) -> Model:
 def with_survivors_fixed(model: Model) -> Model:
     """The model in which topologies that lost a part of their executors keep every worker that still runs.
 
-    These have room on their nodes. The same object when there is none: nobody lost anything, or everything.
+    These have room on their nodes. The same object when there is none: nobody lost anything, or everything. A port that
+    its supervisor no longer has keeps no worker.
     """
     lost = {t.id: {a.start for a in t.assignment} for t in model.topologies if 0 < len(t.assignment) < len(t.executors)}
     if not lost:
         return model
+    slots = all_slots(model)
+    runs = {t.id: {(a.supervisor, a.port) for a in t.assignment} & slots for t in model.topologies if t.id in lost}
     return msgspec.structs.replace(
         with_room_for(model, lost),
         topologies=[
-            t
-            if t.id not in lost
-            else msgspec.structs.replace(t, fixed_workers=sorted({(a.supervisor, a.port) for a in t.assignment}))
+            t if t.id not in lost else msgspec.structs.replace(t, fixed_workers=sorted(runs[t.id]))
             for t in model.topologies
         ],
     )

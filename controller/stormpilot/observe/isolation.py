@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from stormpilot.messages.core import ClusterSnapshot, TopologySnapshot
+from stormpilot.model.subset import all_slots
 from stormpilot.model.values import Exclusion, Model, Topology
 from stormpilot.observe.storm_keys import ISOLATION, POOLS, isolates_by_name, isolates_by_user
 
@@ -74,10 +75,12 @@ def kept_apart(model: Model, isolated_ids: Mapping[str, object], fallback: str) 
         for t in model.topologies
         if t.id not in kept[host_of[s.id]]
     ]
-    topologies = [_fixed(t) if t.id in names else t for t in model.topologies]
+    slots = all_slots(model)
+    topologies = [_fixed(t, slots) if t.id in names else t for t in model.topologies]
     return msgspec.structs.replace(model, topologies=topologies, exclusions=[*model.exclusions, *exclusions])
 
 
-def _fixed(t: Topology) -> Topology:
-    slots = sorted({(a.supervisor, a.port) for a in t.assignment})
-    return msgspec.structs.replace(t, fixed_workers=slots, workers=max(t.workers, len(slots)))
+def _fixed(t: Topology, slots: set[tuple[str, int]]) -> Topology:
+    """The topology with every worker fixed that runs in one of the slots: a supervisor may have lost a port."""
+    own = sorted({(a.supervisor, a.port) for a in t.assignment} & slots)
+    return msgspec.structs.replace(t, fixed_workers=own, workers=max(t.workers, len(own)))

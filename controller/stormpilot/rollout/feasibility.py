@@ -11,7 +11,7 @@ import msgspec
 from stormpilot.config.rollout import MoveStrategyName, RolloutSection
 from stormpilot.decide.move_strategy import MoveStrategy
 from stormpilot.messages.rollouts import RolloutStepPart, running_workers
-from stormpilot.model.subset import Parts
+from stormpilot.model.subset import Parts, all_slots
 from stormpilot.model.values import Model, TopologyPlan
 from stormpilot.rollout.peer_capacity import PeerCapacity, Routable
 from stormpilot.rollout.steps import closed_workers, sequence
@@ -65,7 +65,7 @@ def with_closed_workers(
     """
     closed: dict[str, tuple[str, ...]] = {}
     topologies = []
-    parts = Parts(model)
+    parts, there = Parts(model), all_slots(model)
     for t in model.topologies:
         if t.id not in routables:
             topologies.append(t)
@@ -74,7 +74,7 @@ def with_closed_workers(
         running = len(running_workers({a.start: (a.supervisor, a.port) for a in t.assignment}))
         if slots and len(slots) < running:
             closed[t.id] = tuple(f"{node}:{port}: {why}" for (node, port), why in slots.items())
-            topologies.append(msgspec.structs.replace(t, fixed_workers=sorted({*t.fixed_workers, *slots})))
+            topologies.append(msgspec.structs.replace(t, fixed_workers=sorted({*t.fixed_workers, *slots} & there)))
         else:
             topologies.append(t)
     return (msgspec.structs.replace(model, topologies=topologies), closed) if closed else (model, {})

@@ -124,3 +124,13 @@ def test_node_over_its_limits_neither_hinders_a_drain_elsewhere_nor_takes_anybod
         workers = {(w.supervisor, w.port): w.executors for w in plan.topologies[0].workers}
         assert sorted(e for (s, _), es in workers.items() if s == "b" for e in es) == [(3, 3), (4, 4)]
         assert sorted(e for (s, _), es in workers.items() if s == "c" for e in es) == [(1, 1), (2, 2)]
+
+
+def test_worker_on_a_port_that_its_supervisor_no_longer_has_does_not_hinder_a_drain() -> None:
+    """Ports were taken from the supervisor's list; until its worker is gone, Storm's assignment still names them."""
+    t = topology({("a", 1): (1, 2), ("b", 9): (3,), ("b", 1): (4,)})
+    m, _ = constrained(model(replace(t, workers=3)), {"host-a"}, (), ())
+    plan = compute(rest_stands_still(m, misplaced(m)), "best", {}, seed=1)
+    assert isinstance(plan, Plan), plan
+    assert violations(m, plan) == []
+    assert [(4, 4)] in [w.executors for w in plan.topologies[0].workers if (w.supervisor, w.port) == ("b", 1)]

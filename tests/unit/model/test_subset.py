@@ -82,6 +82,12 @@ def test_workers_that_run_are_fixed_in_a_topology_that_lost_others_and_free_in_o
     assert with_survivors_fixed(lost_all) is lost_all
 
 
+def test_worker_on_a_port_that_its_supervisor_no_longer_has_is_not_fixed() -> None:
+    torn = topology({("a", 1): (1,), ("b", 9): (2, 3)}, name="torn")
+    (fixed,) = with_survivors_fixed(model(torn)).topologies
+    assert fixed.fixed_workers == [("a", 1)]
+
+
 def test_headroom_leaves_every_node_what_it_has_but_never_more_than_its_limit() -> None:
     """Of 1000 MHz each, a has 800, b 1200, c nothing."""
     whole = model(

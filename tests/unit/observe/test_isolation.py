@@ -87,6 +87,12 @@ def test_new_topologies_and_what_if_stay_off_their_hosts(planner: str) -> None:
     assert isinstance(answer, Infeasible), answer
 
 
+def test_an_isolated_topology_on_a_port_that_is_gone_hinders_no_plan() -> None:
+    """Nimbus names the port until the worker there is dead; the others are planned all the same."""
+    billing, job = on("a", 6799, name="billing"), on("c")
+    assert not nodes_of(planned(model(cluster(ISOLATION, MACHINES), billing, job)), job) & {"a"}
+
+
 def test_who_runs_on_such_a_host_has_to_leave() -> None:
     billing, job = on("a", name="billing"), on("a", 6701)
     found = model(cluster(ISOLATION, MACHINES), billing, job)
