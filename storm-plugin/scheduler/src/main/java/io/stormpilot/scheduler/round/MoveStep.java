@@ -81,7 +81,8 @@ final class MoveStep {
     PlanApplier.Outcome outcome =
         new PlanApplier(slots, config.maxMovedWorkers(), this::lastSlot, justLeads)
             .apply(allPossible);
-    Map<String, List<Change>> changes = carryOut(outcome.changes());
+    Map<String, String> refusals = new HashMap<>();
+    Map<String, List<Change>> changes = carryOut(outcome.changes(), refusals);
     Map<String, Moves> moves = new HashMap<>();
     Map<String, Intent> intents = new HashMap<>();
     int workersMoved = 0;
@@ -92,7 +93,7 @@ final class MoveStep {
       int moved = own.stream().mapToInt(this::movedWorkers).sum();
       int pending = units.get(id).stream().mapToInt(MoveUnit::size).sum() - started;
       boolean overLimit = changes.containsKey(id) && outcome.overLimit().contains(id);
-      moves.put(id, new Moves(pending, overLimit, settling.contains(id)));
+      moves.put(id, new Moves(pending, overLimit, settling.contains(id), refusals.get(id)));
       intents.put(id, next(topology));
       count(topology, moved, pending);
       workersMoved += moved;
@@ -105,9 +106,10 @@ final class MoveStep {
    * plan set alone: one must not keep the others from being carried out. What is rejected is tried
    * again in each round, and logged in the first.
    *
+   * @param refusals gets, by topology id, why the cluster rejects a part
    * @return by topology id, what was carried out
    */
-  private Map<String, List<Change>> carryOut(List<Change> changes) {
+  private Map<String, List<Change>> carryOut(List<Change> changes, Map<String, String> refusals) {
     Map<String, List<Change>> done = new HashMap<>();
     Throwable failure = ClusterEdit.carryOut(cluster, changes);
     if (failure == null) {
@@ -120,10 +122,11 @@ final class MoveStep {
       planSets.computeIfAbsent(planSet, set -> new ArrayList<>()).add(change);
     }
     if (planSets.size() > 1) {
-      planSets.values().forEach(set -> done.putAll(carryOut(set)));
+      planSets.values().forEach(set -> done.putAll(carryOut(set, refusals)));
       return done;
     }
     List<String> refused = changes.stream().map(Change::topologyId).distinct().toList();
+    refused.forEach(id -> refusals.put(id, failure.toString()));
     if (memory.refused(refused + " " + Fallback.kind(failure))) {
       LOG.error("cannot carry out changes: topologies={} reason={}", refused, failure.toString());
     }

@@ -147,6 +147,10 @@ final class StatusReport {
     if (pending == 0) {
       return ofPlanInForce(topology, State.MOVING, Reason.OK, text);
     }
+    if (moves.refusal() != null) {
+      String rest = "; Storm refuses the rest, which is tried again in each round: ";
+      return ofPlanInForce(topology, State.MOVING, Reason.OK, text + rest + moves.refusal());
+    }
     if (moves.settling()) {
       String rest = "; the rest was started only just now";
       return ofPlanInForce(topology, State.MOVING, Reason.WORKERS_SETTLING, text + rest);

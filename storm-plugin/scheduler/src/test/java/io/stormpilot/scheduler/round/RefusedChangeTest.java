@@ -4,6 +4,8 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 
 import io.stormpilot.scheduler.message.Plan;
 import io.stormpilot.scheduler.message.PlanEntry;
+import io.stormpilot.scheduler.message.Reason;
+import io.stormpilot.scheduler.message.Status;
 import io.stormpilot.scheduler.state.PilotConfig;
 import io.stormpilot.scheduler.state.View;
 import java.util.Collection;
@@ -45,6 +47,7 @@ class RefusedChangeTest {
   private final Fallback fallback =
       Fallback.prepare(new DefaultScheduler(), story.conf(), new StormMetricsRegistry());
   private final Map<String, PlanEntry> plans = new HashMap<>();
+  private final Map<String, Status> statuses = new HashMap<>();
   private final Set<String> refused = new HashSet<>();
   private long now = story.now();
 
@@ -59,7 +62,9 @@ class RefusedChangeTest {
     Cluster cluster = new Refusing(story.cluster(), refused);
     View view = Notation.view(plans);
     PilotConfig config = PilotConfig.of(story.conf());
-    new Round(config, memory, fallback, cluster.getTopologies(), cluster, view, now).run();
+    RoundOutcome outcome =
+        new Round(config, memory, fallback, cluster.getTopologies(), cluster, view, now).run();
+    outcome.statuses().forEach(status -> statuses.put(status.topologyId(), status));
     story.keep(cluster);
   }
 
@@ -87,6 +92,20 @@ class RefusedChangeTest {
     refused.add("sup-1");
     lines = LogLines.of(MoveStep.class, this::threeRounds);
     assertEquals(List.of(line + reason.replace("sup-2", "sup-1")), lines, "news once more");
+  }
+
+  @Test
+  void statusSaysWhatStormRefusesAndNotThatTheMoveWaitsForSlots() {
+    story.running("t", "sup-0:6700", "1-2").running("u", "sup-1:6700", "1-2");
+    round();
+    publish("t", "p-1", "sup-2:6700=1-2");
+    refused.add("sup-2");
+    round();
+    assertEquals(Reason.OK, statuses.get("t").code());
+    assertEquals(
+        "0 of 1 workers started at their new place; Storm refuses the rest, which is tried again in"
+            + " each round: java.lang.IllegalStateException: sup-2 takes nobody",
+        statuses.get("t").text());
   }
 
   private void threeRounds() {
