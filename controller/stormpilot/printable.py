@@ -27,6 +27,11 @@ def whole(value: float) -> str:
     return f"{value:,.0f}" if abs(value) < 1e15 else f"{value:g}"
 
 
+def counted(n: int, one: str, many: str = "") -> str:
+    """A count with its noun, or with all that depends on it: `1 executor moves`, `2 executors move`."""
+    return f"{n:,} {one if n == 1 else many or f'{one}s'}"
+
+
 def _json_escape(character: str) -> str:
     r"""A character as `\uXXXX`, or as two of these (a surrogate pair)."""
     units = character.encode("utf-16-be", "surrogatepass")

@@ -20,6 +20,7 @@ from stormpilot.cli.stdout import print_and_write
 from stormpilot.cli.traffic import Traffic, TrafficOption, flow_metrics, flow_of
 from stormpilot.errors import StormpilotError
 from stormpilot.messages.casing import camel
+from stormpilot.printable import counted
 
 if TYPE_CHECKING:
     from stormpilot.model.compiled import Compiled
@@ -295,7 +296,7 @@ def _row(name: str, runs: list[Run]) -> Row:
     metrics = {m: statistics.median(r.metrics[m] for r in good) for m in good[0].metrics} if good else {}
     text = next((r.text for r in good if r.left_out), "")
     if bad:
-        text = bad[0].text if not good else f"{len(bad)} of {len(runs)} seeds gave no plan: {bad[0].text}"
+        text = bad[0].text if not good else f"{len(bad)} of {counted(len(runs), 'seed')} gave no plan: {bad[0].text}"
     return Row(
         planner=name,
         state="planned" if good else bad[0].state,

@@ -12,6 +12,7 @@ from stormpilot.cli.files import ModelOption, compiled_model, left_out, placemen
 from stormpilot.cli.output import Format, FormatOption, note, print_json, print_table, say
 from stormpilot.cli.traffic import TrafficOption, flow_of
 from stormpilot.errors import RefusedError, UsageError
+from stormpilot.printable import counted
 
 if TYPE_CHECKING:
     import numpy as np
@@ -58,9 +59,8 @@ def explain(
     if plan is None:
         where = compiled.current
         if (missing := (where < 0).nonzero()[0]).size:
-            raise UsageError(
-                f"{model}: {len(missing)} executors run nowhere now ({compiled.describe(missing)}); give --plan"
-            )
+            lost = counted(len(missing), "executor runs", "executors run")
+            raise UsageError(f"{model}: {lost} nowhere now ({compiled.describe(missing)}); give --plan")
     else:
         given, compiled, where = placement(compiled, plan)
         lacking = left_out(given)
@@ -86,7 +86,7 @@ def explain(
         return
     _table(found)
     if len(shown) < len(chosen):
-        say(f"{len(shown)} of {len(chosen)} executors, those with most traffic; --all shows the others")
+        say(f"{len(shown)} of {counted(len(chosen), 'executor')}, those with most traffic; --all shows the others")
     say("--executor TASK tells more of one: its neighbours, and every number that forbids better")
 
 
@@ -178,7 +178,7 @@ def _whole(e: Explanation) -> None:
     for n in e.neighbours:
         say(f"    {n.rate_tps:>12,.1f}  {n.component} [{n.start},{n.end}]  {words[n.near]} ({n.supervisor})")
     if e.neighbour_count > len(e.neighbours):
-        say(f"    and {e.neighbour_count - len(e.neighbours)} neighbours more with less")
+        say(f"    and {counted(e.neighbour_count - len(e.neighbours), 'neighbour')} more with less")
     say(f"  {e.verdict}: {VERDICTS[e.verdict]}")
     if e.better is not None:
         say(f"  better: {_choice(e.better)}")

@@ -11,6 +11,7 @@ from stormpilot import clock
 from stormpilot.cli.live import Live, live_command
 from stormpilot.cli.output import print_table, say
 from stormpilot.cli.what_if import measured_model
+from stormpilot.printable import counted
 
 if TYPE_CHECKING:
     from stormpilot.messages.controller_state import TopologyView
@@ -216,7 +217,7 @@ def _executors(found: list[Explanation], everything: bool, now: Mapping[int, tup
         ],
     )
     if len(shown) < len(found):
-        say(f"{len(shown)} of {len(found)} executors; --all shows the others")
+        say(f"{len(shown)} of {counted(len(found), 'executor')}; --all shows the others")
 
 
 def _why(e: Explanation) -> str:

@@ -10,6 +10,7 @@ import typer
 
 from stormpilot.cli.live import Live, connected, live_command
 from stormpilot.cli.output import print_table, say
+from stormpilot.printable import counted
 
 if TYPE_CHECKING:
     from stormpilot.model.values import Model
@@ -55,7 +56,8 @@ def diff(live: Live, topology: str) -> None:
                 [m["component"], f"{m['start']}-{m['end']}", m["now"] or "nowhere", m["plan"] or "left out"]
                 for m in moves
             ],
-            title=f"{len(moves)} of {len(found.model.topologies[0].executors)} executors move",
+            title=f"{len(moves)} of {counted(len(found.model.topologies[0].executors), 'executor')} "
+            + ("moves" if len(moves) == 1 else "move"),
         )
 
     live.answer(shown, table)

@@ -15,7 +15,7 @@ from stormpilot.cli.live import parameters_of, with_parameters
 from stormpilot.cli.output import Format, FormatOption, console, note, print_json, print_table, say
 from stormpilot.cli.progress import progress
 from stormpilot.errors import UsageError
-from stormpilot.printable import printable
+from stormpilot.printable import counted, printable
 
 if TYPE_CHECKING:
     from stormpilot.local.cluster import LocalCluster
@@ -96,7 +96,8 @@ def up(
     with progress(f"cluster {name}") as shown:
         cluster = LocalCluster.up(spec, shown.update)
     say(
-        f"cluster {name} is up after {time.monotonic() - started:.1f} s: {supervisors} supervisors x {slots} slots\n"
+        f"cluster {name} is up after {time.monotonic() - started:.1f} s: "
+        f"{counted(supervisors, 'supervisor')} x {counted(slots, 'slot')}\n"
         f"  Nimbus     {cluster.nimbus_address}\n"
         f"  ZooKeeper  {cluster.zookeeper_hosts}\n"
         f"  logs       {cluster.layout.logs}\n"
@@ -256,7 +257,7 @@ def _show(found: ClusterStatus) -> None:
     )
     for d in found.daemons:
         if d.ended is not None and found.state != "down":
-            now = f"started again, {d.restarts} times so far" if d.state == "running" else "it does not run"
+            now = f"started again, {counted(d.restarts, 'time')} so far" if d.state == "running" else "it does not run"
             say(f"{d.id} ended {d.ended}; {now}")
     say("")
     print_table(

@@ -16,6 +16,7 @@ from stormpilot.cli.live import Live, live_command
 from stormpilot.cli.output import Format, note, print_json, print_table, say
 from stormpilot.cli.traffic import Traffic, TrafficOption, flow_metrics, flow_of
 from stormpilot.errors import UsageError
+from stormpilot.printable import counted
 
 if TYPE_CHECKING:
     from stormpilot.model.diff import Difference
@@ -94,9 +95,11 @@ def _files(model: Path, plans: list[Path], everything: bool, traffic: Traffic | 
         say("every executor stays where it is")
         return
     in_them = sum(r.executors for r in found.restarts)
+    move = "moves" if len(found.moves) == 1 else "move"
     say(
-        f"{len(found.moves)} of {compiled.executors} executors move; {len(found.restarts)} workers start or restart "
-        f"({in_them} executors in them), {found.stopped_workers} stop"
+        f"{len(found.moves)} of {counted(compiled.executors, 'executor')} {move}; "
+        f"{counted(len(found.restarts), 'worker starts or restarts', 'workers start or restart')} "
+        f"({counted(in_them, 'executor')} in them), {counted(found.stopped_workers, 'stops', 'stop')}"
     )
     _metrics(found)
     _moves(found, everything)

@@ -21,6 +21,7 @@ from stormpilot.cli.profile_options import beside, check_plot, conditions, nimbu
 from stormpilot.cli.progress import Progress, progress
 from stormpilot.cli.stdout import print_and_write
 from stormpilot.errors import RefusedError, UnreachableError, UsageError
+from stormpilot.printable import counted
 
 if TYPE_CHECKING:
     from stormpilot.sizing.profiling import Standing, Trial
@@ -171,7 +172,7 @@ def profile(
             bench.close()
     slot = record.slot
     if slot is None or not peaks:
-        raise RefusedError(f"{limit:g} minutes are over with {len(record)} trials: run it again to go on")
+        raise RefusedError(f"{limit:g} minutes are over with {counted(len(record), 'trial')}: run it again to go on")
     model = performance(called, peaks, record.trials)
 
     def show() -> None:
@@ -191,7 +192,8 @@ def profile(
             say(f"plot    {drawn}")
         say(f"trials  {record.file}")
     if len(record) == earlier:
-        note(f"note: all {earlier} trials are from an earlier run; --restart measures anew")
+        trials = "the only trial is" if earlier == 1 else f"all {earlier} trials are"
+        note(f"note: {trials} from an earlier run; --restart measures anew")
     if not told.complete:
         raise RefusedError(f"{limit:g} minutes are over: the model ends early; run it again to go on")
 
@@ -295,7 +297,8 @@ def _show(name: str, peaks: list[Trial], record: Record) -> None:
     print_table(
         ["threads", "peak tuples/s", "CPU", "memory", "RSS MB", "heap MB", "latency ms"],
         rows,
-        title=f"{name}: {len(record)} trials; 100% = a slot of {slot.cores:g} cores, {slot.memory_mb:,.0f} MB",
+        title=f"{name}: {counted(len(record), 'trial')}; "
+        f"100% = a slot of {slot.cores:g} cores, {slot.memory_mb:,.0f} MB",
     )
     idle = [str(p.threads) for p in peaks if p.cpu_share < IDLE_SHARE]
     if idle:

@@ -17,6 +17,7 @@ from stormpilot.cli.compute import SeedOption
 from stormpilot.cli.output import Format, FormatOption, print_json, print_table, say
 from stormpilot.cli.stdout import print_and_write
 from stormpilot.errors import RefusedError, UsageError
+from stormpilot.printable import counted
 from stormpilot.user_files import PROBLEM_BYTES
 
 if TYPE_CHECKING:
@@ -262,8 +263,8 @@ def _print_prediction(problem: Problem, p: Prediction) -> None:
         b = p.bottleneck
         part = next(x for x in b.parts if x.component == b.limiting)
         say(
-            f"bottleneck: slot {b.supervisor}:{b.port}, {part.threads} threads of {part.component}, which sustain "
-            f"{_rate(part.peak_tps)}/s together"
+            f"bottleneck: slot {b.supervisor}:{b.port}, {counted(part.threads, 'thread')} of {part.component}, which "
+            f"sustain {_rate(part.peak_tps)}/s together"
         )
     _print_used_up(p)
     _print_notes(p)

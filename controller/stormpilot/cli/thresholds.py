@@ -10,6 +10,7 @@ from stormpilot.cli.live import Live, connected, live_command
 from stormpilot.cli.output import print_table, say
 from stormpilot.cli.steer import Steering, do, steering
 from stormpilot.errors import RefusedError, UsageError
+from stormpilot.printable import counted
 
 if TYPE_CHECKING:
     from stormpilot.messages.thresholds import Thresholds
@@ -75,7 +76,7 @@ def _all(mined: Thresholds) -> None:
             ],
         )
     if (r := mined.recommendation) is not None:
-        say(f"\nits evidence: {r.windows} steps, {r.text}")
+        say(f"\nits evidence: {counted(r.windows, 'step')}, {r.text}")
 
 
 @steering("thresholds set")

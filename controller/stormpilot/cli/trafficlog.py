@@ -15,6 +15,7 @@ import typer
 from stormpilot.cli.live import ConfigOption, Live, RootOption, ZooKeeperOption, connected, joined, parameters_of, place
 from stormpilot.cli.output import Format, FormatOption, note
 from stormpilot.errors import UsageError
+from stormpilot.printable import counted
 from stormpilot.user_files import LARGE_BYTES, read_bytes, text_bytes
 
 if TYPE_CHECKING:
@@ -115,7 +116,8 @@ def tell_skipped(skipped: Sequence[Skipped], *, strict: bool = False) -> None:
     for s in skipped:
         note(f"left out: {s.path}: {s.text}")
     if skipped and strict:
-        raise UsageError(f"{len(skipped)} files of the traffic log cannot be used (--strict), first {skipped[0].path}")
+        files = counted(len(skipped), "file")
+        raise UsageError(f"{files} of the traffic log cannot be used (--strict), first {skipped[0].path}")
 
 
 def _traffic_log(

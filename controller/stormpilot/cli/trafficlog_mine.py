@@ -23,6 +23,7 @@ from stormpilot.cli.trafficlog import PublishOption, TrafficLog, parse_time, tel
 from stormpilot.errors import UsageError
 from stormpilot.history.engines import Asked, chosen, is_local
 from stormpilot.history.frames import Name
+from stormpilot.printable import counted
 
 if TYPE_CHECKING:
     from stormpilot.history.mine.findings import Mined, MinedLog
@@ -202,7 +203,7 @@ def _print(m: Mined) -> None:
     else:
         error = m.profile.forecast_error_ratio
         tested = "never tested" if error is None else f"off by {error:.1%} in windows that it was not made from"
-        say(f"profile of its week: {len(m.profile.edges)} edges, {tested}")
+        say(f"profile of its week: {counted(len(m.profile.edges), 'edge')}, {tested}")
     say("")
 
 

@@ -16,6 +16,7 @@ from stormpilot.cli.stdout import print_and_write
 from stormpilot.cli.trafficlog import PublishOption, TrafficLog, read_mined, traffic_log_command
 from stormpilot.errors import UsageError
 from stormpilot.history.spark import CONNECT
+from stormpilot.printable import counted
 
 if TYPE_CHECKING:
     from stormpilot.history.replay.choose import Tried, Verdict
@@ -170,7 +171,7 @@ def _show(answer: Replay) -> None:
         print_table(columns, [r[: len(columns)] for r in rows])
         if not answer.together:
             left = len(verdict.tried) - len(shown)
-            more = f" ({left} more settings in the JSON)" if left > 0 else ""
+            more = f" ({counted(left, 'more setting')} in the JSON)" if left > 0 else ""
             say(f"recommended: {verdict.recommended.name}: {verdict.text}{more}")
         say(f"restart {verdict.restart_s:.0f} s per worker{_yardstick(verdict)}")
         say("")

@@ -15,6 +15,7 @@ from stormpilot.cli.output import say
 from stormpilot.cli.progress import progress
 from stormpilot.cli.steer import LOOK_S, Steering, do, steering
 from stormpilot.errors import RefusedError, UsageError
+from stormpilot.printable import counted
 
 TopologyArgument = Annotated[str, typer.Argument(help="Name of the topology.")]
 WhatArgument = Annotated[str, typer.Argument(metavar="COMPONENT[/TASK]", help="A component, or one of its tasks.")]
@@ -101,7 +102,7 @@ def wait_until_empty(how: Steering, host: str, timeout_s: float | None) -> None:
                 break
             whole = max(whole, left.total)
             of_each = [
-                f"{n} executors of {topology} left"
+                f"{counted(n, 'executor')} of {topology} left"
                 + (f" ({left.decisions[topology]})" if topology in left.decisions else "")
                 for topology, n in sorted(left.executors.items())
             ]
@@ -109,7 +110,8 @@ def wait_until_empty(how: Steering, host: str, timeout_s: float | None) -> None:
                 of_each.append("no controller leads: nothing moves (stormpilot status)")
             shown.update("; ".join(of_each), whole - left.total, whole)
             if deadline is not None and time.monotonic() > deadline:
-                raise RefusedError(f"{host}: {left.total} executors left after {timeout_s:g} s; it stays drained")
+                rest = counted(left.total, "executor")
+                raise RefusedError(f"{host}: {rest} left after {timeout_s:g} s; it stays drained")
             time.sleep(LOOK_S)
     if how.as_table:
         say(f"{host}: is empty")

@@ -9,6 +9,7 @@ from stormpilot.control.situation import Situation
 from stormpilot.decide.origin import AnsweredRequest, PlanOrigin
 from stormpilot.messages.core import HistoryEntry, encode
 from stormpilot.messages.settings import AuditRecord
+from stormpilot.printable import counted
 from stormpilot.publish.publisher import Publisher
 from stormpilot.zookeeper.client import Append, Delete, Put, Step
 
@@ -29,7 +30,7 @@ class AuditRecords:
         t, plan_id = entry.plan.topology_id, entry.plan.plan_id
         published = situation.snapshot.plans.get(t)
         before = None if published is None or published.message is None else published.message.plan_id
-        result = f"published {plan_id}, {entry.moved_executors} executors move"
+        result = f"published {plan_id}, {counted(entry.moved_executors, 'executor moves', 'executors move')}"
         result = f"gave up {before}" if entry.gives_up else result
         request = origin.request
         if request is not None and request.verb is not None:

@@ -14,6 +14,7 @@ from stormpilot.messages.moves import MoveState
 from stormpilot.messages.settings import Hold, Mode
 from stormpilot.model.closed_loop import Sources
 from stormpilot.model.values import Topology
+from stormpilot.printable import counted
 
 STARTING_MS = 30_000
 """Longest time from the assignment of a worker until its JVM has written its process id, on a busy host."""
@@ -179,7 +180,8 @@ def _mass_failure(subject: TopologyState, conditions: Conditions) -> Decision | 
     if not lost or len(lost) / known < limit:
         return None
     text = (
-        f"{len(lost)} of {known} supervisors are gone or blacklisted ({_some(lost)}): nothing moves until they are back"
+        f"{len(lost)} of {counted(known, 'supervisor')} {'is' if len(lost) == 1 else 'are'} gone or blacklisted "
+        f"({_some(lost)}): nothing moves until they are back"
     )
     return skip(subject.topology.id, Reason.MASS_FAILURE, text, value=len(lost) / known, threshold=limit)
 
@@ -226,15 +228,17 @@ def _repaired_by_others(subject: TopologyState, now_ms: int) -> Decision | None:
     them; then the plug-in places them.
     """
     if subject.silent:
-        text = f"{subject.silent} executors run on supervisors that are gone or blacklisted; Storm still hears of them"
+        silent = counted(subject.silent, "executor runs", "executors run")
+        text = f"{silent} on supervisors that are gone or blacklisted; Storm still hears of them"
         return skip(subject.topology.id, Reason.WAITING_FOR_REPAIR, text, value=subject.silent)
     if subject.placed or not subject.topology.assignment or subject.unplaced_since_ms is None:
         return None  # (where nothing runs there is nothing to keep still)
     again_ms = subject.unplaced_since_ms + ANSWER_MS
     if now_ms >= again_ms:
         return None
-    lost = len(subject.topology.executors) - len(subject.topology.assignment)
-    text = f"{lost} executors have no slot on a live supervisor; the scheduler plug-in places them"
+    n = len(subject.topology.executors) - len(subject.topology.assignment)
+    lost = counted(n, "executor has", "executors have")
+    text = f"{lost} no slot on a live supervisor; the scheduler plug-in places {'it' if n == 1 else 'them'}"
     return skip(subject.topology.id, Reason.WAITING_FOR_REPAIR, text, until_ms=again_ms)
 
 

@@ -12,6 +12,7 @@ from stormpilot.config import BudgetSection
 from stormpilot.decide.reasons import Decision, Reason
 from stormpilot.messages.moves import Spent
 from stormpilot.model.values import Model, Topology, TopologyPlan
+from stormpilot.printable import counted
 
 HOUR_MS = 3_600_000
 
@@ -84,7 +85,8 @@ def _refusal(
             continue
         already, more = sum(getattr(s, what) for s in moves), getattr(cost, what)
         if already + more > limit:
-            text = f"{already} {name} moved within the hour, {more} more would be over {limit}"
+            moved = counted(already, name.replace("s of", " of", 1), name)
+            text = f"{moved} moved within the hour, {more} more would be over {limit}"
             until_ms = min((s.at_ms for s in moves), default=None)
             return replace(
                 decision,

@@ -26,6 +26,7 @@ from stormpilot.decide.reasons import Decision, Reason, row_of, skip
 from stormpilot.messages.settings import DrainSetting, ExcludeSetting, PinSetting
 from stormpilot.model.subset import subset
 from stormpilot.model.values import Model, Plan
+from stormpilot.printable import counted
 
 
 def must_leave(
@@ -41,7 +42,7 @@ def must_leave(
         component = {e.start: e.component for e in t.executors}
         from_hosts = sorted({host[a.supervisor] for a in t.assignment if a.start in starts})
         drained = [h for h in from_hosts if h in drains]
-        what = f"{_executors(len(starts))} ({_components(Counter(component[s] for s in starts))})"
+        what = f"{counted(len(starts), 'executor')} ({_components(Counter(component[s] for s in starts))})"
         if drained:
             told[t.id] = (Reason.DRAIN, f"leaving {', '.join(drained)}, drained: {what}")
         else:
@@ -113,10 +114,6 @@ def decide_leaving(
     return Decision(
         subject.topology.id, action, reason, why, moved_executors=seen.moved, inter_node_tps=seen.inter_node_tps
     )
-
-
-def _executors(n: int) -> str:
-    return "1 executor" if n == 1 else f"{n} executors"
 
 
 def _components(counts: Counter[str]) -> str:

@@ -17,6 +17,7 @@ from stormpilot.messages.settings import Hold, Request, Verb
 from stormpilot.model.subset import isolated
 from stormpilot.model.values import Model, Plan, TopologyPlan
 from stormpilot.model.violations import Violation, violations
+from stormpilot.printable import counted
 
 SHOWN_PROBLEMS = 3
 
@@ -218,14 +219,14 @@ def _publish(
         result = "its plan is given up"
     elif request.verb == "approve":
         reason, text = Reason.APPROVED, f"by {request.by}{why}: {entry.text or entry.plan.reason}"
-        result = f"published {plan_id}, {moved} executors move"
+        result = f"published {plan_id}, {counted(moved, 'executor moves', 'executors move')}"
         promise = _promise(entry, subject, predictions)
     else:
         reason, text = (
             Reason.ROLLBACK,
             f"to {plan_id}, {request.steps} back, by {request.by}{why}{f'; {note}' if note else ''}",
         )
-        result = f"published what {plan_id} was, {moved} executors move"
+        result = f"published what {plan_id} was, {counted(moved, 'executor moves', 'executors move')}"
     tps = seen.inter_node_tps
     decision = Decision(t.id, "publish", reason, text, moved_executors=moved, inter_node_tps=tps, promise=promise)
     return RequestOutcome(

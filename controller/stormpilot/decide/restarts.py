@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from stormpilot.messages.controller_state import Restart
+from stormpilot.printable import counted
 
 KEPT_RESTARTS = 50
 OWN_MOVES = 3
@@ -29,7 +30,7 @@ class RestartTime:
         """The number with its origin."""
         if not self.moves:
             return f"{self.seconds:.0f} s, {self.prior_from}"
-        moves = f"{self.moves} move" + ("s" if self.moves > 1 else "")
+        moves = counted(self.moves, "move")
         return f"{self.seconds:.0f} s, measured in {moves}" + (" of this topology" if self.own else "")
 
 

@@ -22,6 +22,7 @@ from stormpilot.doctor.surroundings import (
     storm_settings,
 )
 from stormpilot.operate.status import PREPARING, age, first_cycle_late_s, stuck_after_s
+from stormpilot.printable import counted
 
 OLD_REPORT_S = 120.0
 """As the shipped alert has it: four times what the controller takes for too old by default."""
@@ -147,7 +148,8 @@ def _reports(e: Evidence) -> Iterator[Finding]:
             yield Finding(
                 "reports",
                 Level.warn,
-                f"{t.name}: {view.missing} tasks do not report (newest report {age(e.reports[i])} ago)",
+                f"{t.name}: {counted(view.missing, 'task does', 'tasks do')} not report "
+                f"(newest report {age(e.reports[i])} ago)",
                 "if it lasts longer than a minute: stormpilot explain names the gate; their workers' logs say why",
             )
         else:

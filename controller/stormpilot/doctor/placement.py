@@ -11,6 +11,7 @@ from stormpilot.doctor.surroundings import SCHEDULER
 from stormpilot.messages.core import TopologySnapshot
 from stormpilot.observe.storm_keys import resource_aware
 from stormpilot.operate.status import age
+from stormpilot.printable import counted
 
 TRIED = ("2.4.", "2.5.", "2.6.", "2.7.", "2.8.")
 """Storms on whose clusters the plug-in was tried."""
@@ -78,7 +79,7 @@ def placement(e: Evidence) -> Iterator[Finding]:
     for i, t in sorted(e.seen.topologies.items()):
         lost = sum(1 for x in t.executors if x.supervisor is None)
         if lost:
-            text = f"{t.name}: {lost} of {len(t.executors)} executors run nowhere"
+            text = f"{t.name}: {lost} of {counted(len(t.executors), 'executor')} run nowhere"
             yield Finding("placement", Level.fail, text, "too few free slots? stormpilot status says what it waits for")
         plan, status = e.seen.plans.get(i), e.seen.statuses.get(i)
         if plan is None or plan.message is None:

@@ -18,7 +18,7 @@ from stormpilot.errors import UsageError
 from stormpilot.model.bounds import MOST, MOST_CORES, MOST_INT, MOST_PORT, is_amount, is_port, wrong_tasks
 from stormpilot.model.compiled import compile_model
 from stormpilot.model.values import Edge, Model, Supervisor, Topology, Value
-from stormpilot.printable import whole
+from stormpilot.printable import counted, whole
 
 MOST_ALIKE = 20
 """Problems of one kind that are listed; the rest is counted."""
@@ -274,7 +274,8 @@ def _topology_warnings(model: Model, at: str, t: Topology, sending: set[tuple[st
         yield _warning("empty", f"{at}.executors", f"{t.id} has no executors")
         return
     if t.workers > len(t.executors):
-        text = f"{t.id}: {t.workers} workers for {len(t.executors)} executors: {len(t.executors)} are used"
+        executors, used = counted(len(t.executors), "executor"), counted(len(t.executors), "is used", "are used")
+        text = f"{t.id}: {t.workers} workers for {executors}: {used}"
         yield _warning("workers", f"{at}.workers", text)
     sites = {s.site for s in model.supervisors}
     ids = {c.id for c in t.components}
@@ -299,14 +300,15 @@ def _measured(at: str, t: Topology, sending: set[tuple[str, int]]) -> Iterator[P
     """Executors whose numbers nobody measured, by component."""
     declared = Counter(e.component for e in t.executors if not e.measured)
     for component, n in declared.items():
-        text = f"{t.id}: {n} executors of {component} were never measured: their CPU and memory are as declared"
+        text = f"{t.id}: {counted(n, 'executor')} of {component} never measured: CPU and memory are as declared"
         yield _warning("unmeasured", f"{at}.executors", text)
     silent = Counter(e.component for e in t.executors if (t.id, e.start) not in sending)
     if silent.total() == len(t.executors):
         yield _warning("traffic", f"{at}", f"{t.id} has no traffic: where its executors are makes no difference")
         return
     for component, n in silent.items():
-        yield _warning("traffic", f"{at}.executors", f"{t.id}: {n} executors of {component} neither send nor receive")
+        what = "neither sends nor receives" if n == 1 else "neither send nor receive"
+        yield _warning("traffic", f"{at}.executors", f"{t.id}: {counted(n, 'executor')} of {component} {what}")
 
 
 def _assignment_warnings(model: Model, at: str, t: Topology) -> Iterator[Problem]:
@@ -318,8 +320,9 @@ def _assignment_warnings(model: Model, at: str, t: Topology) -> Iterator[Problem
         names = ", ".join(gone[:3]) + (f" and {len(gone) - 3} more" if len(gone) > 3 else "")
         yield _warning("assignment", f"{at}.assignment", f"{t.id} runs on slots that the model does not list: {names}")
     if strange := len(placed - existing):
-        yield _warning(
-            "assignment", f"{at}.assignment", f"{t.id}: {strange} assigned executors do not exist (any more)"
-        )
+        text = f"{t.id}: {counted(strange, 'assigned executor does', 'assigned executors do')} not exist (any more)"
+        yield _warning("assignment", f"{at}.assignment", text)
     if placed and (missing := len(existing - placed)):
-        yield _warning("assignment", f"{at}.assignment", f"{t.id}: {missing} of {len(existing)} executors run nowhere")
+        yield _warning(
+            "assignment", f"{at}.assignment", f"{t.id}: {missing} of {counted(len(existing), 'executor')} run nowhere"
+        )

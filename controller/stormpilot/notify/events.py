@@ -15,6 +15,7 @@ from stormpilot.config import EventKind
 from stormpilot.decide.events import EventKind as Began
 from stormpilot.decide.reasons import Decision, Reason
 from stormpilot.decide.report import CycleReport
+from stormpilot.printable import counted
 
 Status = Literal["info", "firing", "resolved"]
 KINDS: tuple[EventKind, ...] = get_args(EventKind)
@@ -100,7 +101,7 @@ class EventDetector:
         """The plans that were published."""
         for topology_id, entry in report.plans.items():
             decision = report.decisions[topology_id]
-            moves = f"{entry.moved_executors} executors move"
+            moves = counted(entry.moved_executors, "executor moves", "executors move")
             yield msgspec.structs.replace(
                 _of(report, decision, decision.reason.row.notify or "published", "info"),
                 text=f"{report.names[topology_id]}: plan {entry.plan.plan_id} is published, {moves}: {decision.text}",

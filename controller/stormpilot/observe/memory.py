@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from stormpilot.messages.core import ComponentPart, TopologySnapshot
 from stormpilot.observe.storm_keys import declares_memory, resource_aware
 from stormpilot.observe.task_rates import TaskRates
+from stormpilot.printable import counted
 
 if TYPE_CHECKING:
     from stormpilot.config.sections import LoadSection
@@ -36,6 +37,6 @@ def memory_of(
 def memory_in_words(memory: Mapping[str, Sequence[float]]) -> str:
     """`512 MB declared by 4 executors, 310 MB measured of 2`; what nobody knows is left out."""
     declared, measured = memory.get("declared", ()), memory.get("measured", ())
-    parts = [f"{sum(declared):,.0f} MB declared by {len(declared)} executors"] if declared else []
-    parts += [f"{sum(measured):,.0f} MB measured of {len(measured)} executors"] if measured else []
+    parts = [f"{sum(declared):,.0f} MB declared by {counted(len(declared), 'executor')}"] if declared else []
+    parts += [f"{sum(measured):,.0f} MB measured of {counted(len(measured), 'executor')}"] if measured else []
     return ", ".join(parts)

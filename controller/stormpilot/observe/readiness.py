@@ -10,6 +10,7 @@ from stormpilot.messages.core import TopologySnapshot
 from stormpilot.model.readiness import Readiness
 from stormpilot.model.values import LOAD_STREAM
 from stormpilot.observe.edges import Rates
+from stormpilot.printable import counted
 
 FIRST_REPORT_S = 60.0
 """Time after its placement within which a task sends its first report: worker start, Python start, one period."""
@@ -37,10 +38,11 @@ def readiness_of(
         due_ms = since_ms + int(FIRST_REPORT_S * 1000)
         names = Counter(expected[t] for t in silent)
         parts = ", ".join(f"{component} {n}" for component, n in sorted(names.items()))
+        have = "has" if len(silent) == 1 else "have"
         overdue = f"overdue for {(now_ms - due_ms) / 1000:.0f} s" if since_ms and due_ms < now_ms else ""
         return Readiness(
             ready=False,
-            text=f"{len(silent)} of {len(expected)} tasks have no recent report ({parts})"
+            text=f"{len(silent)} of {counted(len(expected), 'task')} {have} no recent report ({parts})"
             + (f", {overdue}" if overdue else ""),
             missing=tuple(silent),
             expected_at_ms=None if overdue or not since_ms else due_ms,
@@ -52,7 +54,8 @@ def readiness_of(
         short = tuple(t for t in sorted(expected) if rates[t].covered_s < needed_s)
         return Readiness(
             ready=False,
-            text=f"{least_s:.1f} s of the {needed_s:.1f} s that are needed are measured ({len(short)} tasks are short)"
+            text=f"{least_s:.1f} s of the {needed_s:.1f} s that are needed are measured "
+            f"({counted(len(short), 'task is', 'tasks are')} short)"
             + _restarted(snapshot, min(rates[t].up_s + rates[t].age_s for t in short), now_ms),
             missing=short,
             expected_at_ms=now_ms + int((needed_s - least_s) * 1000),

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from stormpilot.observe.reader import StoreSnapshot
+from stormpilot.printable import counted
 
 SHOWN = 10
 """People are shown so many hosts; programs all."""
@@ -40,4 +41,5 @@ def host_lines(found: Iterable[dict[str, Any]]) -> list[str]:
 
 def _supervisor(s: dict[str, Any]) -> str:
     state = ", blacklisted" if s["blacklisted"] else ""
-    return f"supervisor {s['id']} ({s['usedSlots']} of {s['slots']} slots used, {s['executors']} executors{state})"
+    slots, executors = counted(s["slots"], "slot"), counted(s["executors"], "executor")
+    return f"supervisor {s['id']} ({s['usedSlots']} of {slots} used, {executors}{state})"

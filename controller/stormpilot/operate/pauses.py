@@ -13,6 +13,7 @@ from stormpilot.observe.plausible import read_message
 from stormpilot.operate.change import Change
 from stormpilot.operate.operator import Operator
 from stormpilot.operate.parameters import AnyTopology, ModeWord
+from stormpilot.printable import counted
 from stormpilot.zookeeper.client import ZooKeeper
 from stormpilot.zookeeper.paths import Paths
 
@@ -69,12 +70,12 @@ def _danger(operator: Operator, name: str | None) -> str:
         proposal, _ = operator.read(operator.paths.proposal(snapshot.id), HistoryEntry)
         n = len(snapshot.executors) if proposal is None else proposal.moved_executors
         which = "" if proposal is None else f" (proposed plan {proposal.plan.plan_id})"
-        parts.append(f"{n} of {len(snapshot.executors)} executors of {snapshot.name}{which}")
+        parts.append(f"{n} of {counted(len(snapshot.executors), 'executor')} of {snapshot.name}{which}")
         total += n
     what = "every topology without its own mode" if name is None else name
     if not total:
         return f"the controller may then move {what}" if name is None else ""
-    more = f" and those of {len(parts) - 5} more topologies" if len(parts) > 5 else ""
+    more = f" and those of {counted(len(parts) - 5, 'more topology', 'more topologies')}" if len(parts) > 5 else ""
     return f"the controller may then move {what} at once: up to {', '.join(parts[:5])}{more}"
 
 

@@ -13,6 +13,7 @@ from stormpilot.messages.settings import AuditRecord
 from stormpilot.model.values import Plan, TopologyPlan
 from stormpilot.observe.reader import Reader, StoreSnapshot
 from stormpilot.operate.operator import new_id
+from stormpilot.printable import counted
 from stormpilot.publish.epoch import raise_epoch
 from stormpilot.publish.message import PlanSet, history_entry, plan_message
 from stormpilot.publish.publisher import Publisher
@@ -58,7 +59,9 @@ def await_snapshot(
         if snapshot is not None and ready(snapshot):
             return seen
         if time.monotonic() > deadline:
-            told = "no snapshot of it" if snapshot is None else f"one with {len(snapshot.executors)} executors"
+            told = "no snapshot of it"
+            if snapshot is not None:
+                told = f"one with {counted(len(snapshot.executors), 'executor')}"
             raise UnreachableError(
                 f"{topology_id}: in {timeout_s:.0f} s the plug-in in Nimbus wrote {told}: check storm.scheduler on "
                 f"Nimbus, and that its stormpilot.zookeeper.root is {paths.root}"

@@ -12,6 +12,7 @@ from stormpilot.operate.change import Change
 from stormpilot.operate.operator import Operator, new_id
 from stormpilot.operate.parameters import ProposedPlan, RunningTopology, StepsBack
 from stormpilot.operate.views import audit, before_first, history
+from stormpilot.printable import counted
 from stormpilot.zookeeper.client import ConflictError, Put
 
 
@@ -24,10 +25,11 @@ def approve(operator: Operator, topology: RunningTopology, *, plan: ProposedPlan
         raise RefusedError(f"{snapshot.name}: the proposal is {proposal.plan.plan_id} now, not {plan}: {look}")
     _check(operator, "approve", snapshot, proposal)
     text = f"{snapshot.name}: plan {proposal.plan.plan_id} is approved; the leading controller is asked to publish it"
-    danger = f"{proposal.moved_executors} executors of {snapshot.name} move"
+    danger = f"{counted(proposal.moved_executors, 'executor')} of {snapshot.name} will move"
     if proposal.gives_up:
         text = f"{snapshot.name}: the leading controller is asked to give up its plan"
-        danger = f"Storm's scheduler may stop all {len(snapshot.executors)} executors of {snapshot.name}"
+        executors = "the executor" if len(snapshot.executors) == 1 else f"all {len(snapshot.executors)} executors"
+        danger = f"Storm's scheduler may stop {executors} of {snapshot.name}"
     kept = history(operator, snapshot.id)
     now = _plan(kept[0].entry) if kept else None
     return _ask(

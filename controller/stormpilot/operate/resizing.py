@@ -27,6 +27,7 @@ from stormpilot.observe.settings import Settings
 from stormpilot.operate.nodes import measured_nodes
 from stormpilot.operate.placing import await_snapshot, put_in_force, refuse_unsigned
 from stormpilot.operate.topology_ref import topology_ref
+from stormpilot.printable import counted
 from stormpilot.sizing.allocation import Allocation
 from stormpilot.sizing.carrying_out import Ranges, like_the_measured_slot, placed, ranges, threads_by_tasks
 from stormpilot.sizing.problem import Problem
@@ -166,9 +167,8 @@ class Resizing:
         changed = {c: n for c, n in self.threads.items() if n != self.before[c]}
         slots = len(self.workers)
         if changed or slots != self.wanted_workers:
-            tell(
-                f"rebalancing to {slots} workers, {', '.join(f'{c} {n}' for c, n in changed.items()) or 'same threads'}"
-            )
+            threads = ", ".join(f"{c} {n}" for c, n in changed.items()) or "same threads"
+            tell(f"rebalancing to {counted(slots, 'worker')}, {threads}")
             self.rebalanced = True  # from here on it may be, however this ends
             nimbus.rebalance(self.name, wait_s=wait_s, workers=slots, executors=changed or None)
         tell("waiting until Nimbus has the new threads")

@@ -27,6 +27,7 @@ from stormpilot.messages.routes import (
 from stormpilot.operate.change import Change
 from stormpilot.operate.operator import Operator
 from stormpilot.operate.parameters import ComponentName, DrainTimeout, RunningTopology, TaskId
+from stormpilot.printable import counted
 from stormpilot.zookeeper.client import ConflictError, Put
 
 
@@ -143,7 +144,7 @@ def still_open(table: Routes) -> list[str]:
     """Unfinished parts of a table, in words: tasks that drain, state on its way. Empty when all is."""
     found = [f"task {d.task} of {c.component} drains" for c in table.components for d in c.draining]
     return found + [
-        f"state of {len(h.partitions)} partitions of {c.component}, task {h.from_} -> {h.to} ({h.phase})"
+        f"state of {counted(len(h.partitions), 'partition')} of {c.component}, task {h.from_} -> {h.to} ({h.phase})"
         for c in table.components
         for h in c.handovers
     ]
@@ -268,7 +269,9 @@ def _view(snapshot: TopologySnapshot, part: ComponentPart, table: Routes) -> Rou
         draining=draining,
         standby=[t for t in tasks if t not in route.active and t not in draining],
         partitions={t: route.partitions.count(t) for t in route.active} if route.partitions else {},
-        handovers=[f"{h.from_} -> {h.to}: {len(h.partitions)} partitions ({h.phase})" for h in route.handovers],
+        handovers=[
+            f"{h.from_} -> {h.to}: {counted(len(h.partitions), 'partition')} ({h.phase})" for h in route.handovers
+        ],
     )
 
 

@@ -23,6 +23,7 @@ from stormpilot.errors import RefusedError
 from stormpilot.messages.handover import ANSWER_MS
 from stormpilot.messages.rollouts import Outcome, Rollout, running_workers, workers_of
 from stormpilot.messages.routes import Routes
+from stormpilot.printable import counted
 from stormpilot.rollout.facts import Facts, placed, uninformed_supervisors
 from stormpilot.rollout.routing import drains, put_aside, settled_table, takers, touched, with_back
 
@@ -142,7 +143,7 @@ def _draining(m: Rollout, facts: Facts, config: RolloutSection) -> Next | None:
     if drains(m, facts):
         return _drains_too_long(m, facts, config)
     if m.stage.switches:
-        text = f"{len(m.stage.switches)} tasks gave their tuples to others that stood by"
+        text = f"{counted(len(m.stage.switches), 'task')} gave their tuples to others that stood by"
         after = msgspec.structs.replace(m, phase="returning", since_ms=facts.now_ms, outcome="DONE", text=text)
         return Next(after, publish=True)  # what runs, with the promise of the plan: nothing is applied, it is judged
     processes = [p for p in facts.processes if p.task in _tasks(m)]
@@ -189,7 +190,7 @@ def _moving(m: Rollout, facts: Facts, config: RolloutSection) -> Next | None:
     last = m.step + 1 == len(m.steps)
     if last or m.abort_by:
         outcome: Outcome = "DONE" if last else "ABORTED"
-        done = f"{m.step + 1} of {len(m.steps)} steps in {(facts.now_ms - m.started_at_ms) / 1000:.0f} s"
+        done = f"{m.step + 1} of {counted(len(m.steps), 'step')} in {(facts.now_ms - m.started_at_ms) / 1000:.0f} s"
         text = done if last else f"by {m.abort_by}, after {done}"
         after = msgspec.structs.replace(m, phase="returning", since_ms=facts.now_ms, outcome=outcome, text=text)
         return Next(after, routes)
@@ -259,7 +260,7 @@ def _missing(m: Rollout, facts: Facts) -> tuple[Outcome, str] | None:
     if planned != {(e.start, e.end) for e in facts.snapshot.executors}:
         return "DISTURBED", "the executors of the topology are others now"
     if lost := len(planned) - len(placed(facts)):
-        return "DISTURBED", f"{lost} executors have no slot on a live supervisor"
+        return "DISTURBED", f"{counted(lost, 'executor has', 'executors have')} no slot on a live supervisor"
     gone = sorted({w.supervisor for w in (*m.target, *m.stage.workers)} - facts.supervisors)
     return ("DISTURBED", f"supervisor {gone[0]} is gone") if gone else None
 

@@ -13,6 +13,7 @@ from stormpilot.messages.moves import MoveState
 from stormpilot.messages.rollouts import Rollout
 from stormpilot.messages.settings import AuditRecord
 from stormpilot.model.values import Model
+from stormpilot.printable import counted
 from stormpilot.rollout.facts import Facts, as_it_runs, placed, placement
 from stormpilot.rollout.state_machine import Next
 
@@ -77,7 +78,7 @@ def record_of_step(entry: HistoryEntry, m: Rollout, topology: str, names: Names)
         why=f"{entry.reason}: {entry.text}",
         before=m.standing_plan_id,
         after=entry.plan.plan_id,
-        result=f"published {entry.plan.plan_id}, {entry.moved_executors} executors move",
+        result=f"published {entry.plan.plan_id}, {counted(entry.moved_executors, 'executor moves', 'executors move')}",
         plan_id=entry.plan.plan_id,
         carried_out_by=names.controller,
     )

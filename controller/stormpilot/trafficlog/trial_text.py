@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from stormpilot.clock import utc
+from stormpilot.printable import counted
 from stormpilot.trafficlog.trial import Proposal, Skipped, TopologyTrial
 
 SUM_COLUMNS = (
@@ -65,7 +66,7 @@ def total_line(topologies: Sequence[TopologyTrial]) -> str:
     held_up = [t.held_up_tuples for t in topologies]
     cost = "" if any(h is None for h in held_up) else f", which holds up {sum(h or 0 for h in held_up):,.0f} tuples"
     return (
-        f"{_plural(proposals, 'move')} would have been made ({_plural(moved, 'executor')}{cost}); "
+        f"{counted(proposals, 'move')} would have been made ({counted(moved, 'executor')}{cost}); "
         f"{saved:,.0f} tuples would have stayed within a node that went between nodes."
     )
 
@@ -76,12 +77,12 @@ def certainty_lines(t: TopologyTrial) -> list[str]:
     if c.moves:
         verdicts = ", ".join(f"{n} {v}" for v, n in sorted(c.verdicts.items()))
         downtime = "" if c.downtime_s is None else f"; a restart took {c.downtime_s:.1f} s (median)"
-        lines.append(f"{_plural(c.moves, 'plan')} applied in this time: {verdicts}{downtime}.")
+        lines.append(f"{counted(c.moves, 'plan')} applied in this time: {verdicts}{downtime}.")
     else:
         lines.append("What restarts hold up is counted with `decide.restart_s`: no restart was measured.")
     if c.checked and c.error_share is not None:
         lines.append(
-            f"{_plural(c.checked, 'move')} checked: the share between nodes was off by {c.error_share:.1%} in the "
+            f"{counted(c.checked, 'move')} checked: the share between nodes was off by {c.error_share:.1%} in the "
             "median from what was predicted."
         )
     else:
@@ -117,7 +118,3 @@ def _share(value: float | None) -> str:
 
 def _count(value: float | None) -> str:
     return "-" if value is None else f"{value:,.0f}"
-
-
-def _plural(n: int, noun: str) -> str:
-    return f"{n:,} {noun}" + ("" if n == 1 else "s")

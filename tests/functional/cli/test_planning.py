@@ -296,7 +296,7 @@ def test_diff_of_two_plans(run: Run, files: Path) -> None:
     done = run("plan", "diff", "--model", files / "m.json", files / "half.json", files / "paired.json")
     assert done.code == 0
     words = " ".join(done.out.split())
-    assert "1 of 4 executors move; 2 workers start or restart (4 executors in them), 0 stop" in words
+    assert "1 of 4 executors moves; 2 workers start or restart (4 executors in them), 0 stop" in words
     assert "inter_node_tps 200 0 -100.0%" in words
     assert "x [2,2] a:1 b:1" in words
 

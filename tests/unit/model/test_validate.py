@@ -152,7 +152,7 @@ WARNED: list[tuple[Change, str, str]] = [
     (lambda d: d["topologies"][0]["executors"][0].update(measured=False), "topologies[0].executors", "never measured"),
     (lambda d: d["topologies"][0]["executors"][0].update(pin="q"), "topologies[0].executors[0].pin", "'q'"),
     (lambda d: d.update(traffic=[]), "topologies[0]", "has no traffic"),
-    (lambda d: d["traffic"].pop(), "topologies[0].executors", "1 executors of x neither send nor receive"),
+    (lambda d: d["traffic"].pop(), "topologies[0].executors", "1 executor of x neither sends nor receives"),
     (lambda d: d["topologies"][0].update(workers=9), "topologies[0].workers", "9 workers for 4 executors"),
     (
         lambda d: d["topologies"][0].update(executors=[], assignment=[]) or d.update(traffic=[]),
