@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stormpilot.decide.effect import Outcome
-from stormpilot.decide.reasons import row_of
+from stormpilot.decide.reasons import Reason, row_of
 from stormpilot.messages.moves import MoveState
 from stormpilot.model.closed_loop import Sources
 
@@ -13,10 +13,22 @@ NOT_WON = (Outcome.WORSE, Outcome.REJECTED, Outcome.OVERTAKEN)
 """After these a topology does not run as its last move wanted it."""
 
 
+def made_for_traffic(move: MoveState) -> bool:
+    """Whether a move was made for less traffic between nodes; one that was approved, by what it promised."""
+    if move.reason == Reason.APPROVED:
+        return move.metric is not None and not move.nodes
+    row = row_of(move.reason)
+    return row is not None and row.keeps_headroom
+
+
+def made_for_relief(move: MoveState) -> bool:
+    """Whether a move was made to relieve its nodes; one that was approved, by what it promised."""
+    return move.reason == Reason.OVERLOAD or (move.reason == Reason.APPROVED and bool(move.nodes))
+
+
 def before_own_gain(move: MoveState | None, sources: Sources, now_tps: float) -> float | None:
     """Tuples/s before our last move for traffic, where the rate rose by it; None where it did not, or by more input."""
-    row = None if move is None else row_of(move.reason)
-    if move is None or row is None or not row.keeps_headroom or move.verdict in NOT_WON:
+    if move is None or not made_for_traffic(move) or move.verdict in NOT_WON:
         return None
     before_tps = move.throughput_before_tps
     if before_tps <= 0 or now_tps < before_tps * (1 + LEAST_RISE):

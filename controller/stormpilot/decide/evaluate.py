@@ -23,7 +23,7 @@ import msgspec
 
 from stormpilot.decide.admit import TopologyState, cool_down_after_repair
 from stormpilot.decide.budget import HOUR_MS, plans_within_the_hour, restarted_workers
-from stormpilot.decide.closed_loop import LEAST_RISE, before_own_gain
+from stormpilot.decide.closed_loop import LEAST_RISE, before_own_gain, made_for_relief
 from stormpilot.decide.criteria import Criteria
 from stormpilot.decide.effect import LEAST_SAMPLES, Promise, noise_ratio
 from stormpilot.decide.memory import Memory
@@ -38,6 +38,7 @@ from stormpilot.messages.thresholds import GAIN_RATIO, OVERLOAD_S, RESTART_S
 from stormpilot.model.closed_loop import grown
 from stormpilot.model.load import node_load_mhz, own_load_ratio, planned_load_mhz
 from stormpilot.model.subset import as_it_runs
+from stormpilot.printable import counted
 
 LEAST_WINDOW = 0.01
 """Rates of a shorter part of a window are as uncertain as those of this part."""
@@ -70,10 +71,11 @@ class _Case:
     def decide(self) -> tuple[Decision, Memory]:
         t, subject, config = self.topology, self.subject, self.own.decide
         if subject.new:
-            return self._act(Reason.FIRST_PLAN, f"first placement of {len(t.executors)} executors"), self.memory
+            executors = counted(len(t.executors), "executor")
+            return self._act(Reason.FIRST_PLAN, f"first placement of {executors}"), self.memory
         if not subject.placed:
-            lost = len(t.executors) - len(t.assignment)
-            return self._act(Reason.REPAIR, f"{lost} executors have no slot on a live supervisor"), self.memory
+            lost = counted(len(t.executors) - len(t.assignment), "executor has", "executors have")
+            return self._act(Reason.REPAIR, f"{lost} no slot on a live supervisor"), self.memory
         relieved = self._relieved()
         kept = self._throughput_kept(relieved) if relieved and self.moved and not subject.asked else None
         if relieved and self.moved and kept is None:
@@ -226,21 +228,19 @@ class _Case:
     def _back_again(self, act: Decision) -> Decision | None:
         """HEADROOM when executors would return to a node that was overloaded with them within the hour."""
         move, now_ms = self.subject.move, self.criteria.now_ms
-        if move is None or move.reason != Reason.OVERLOAD or now_ms - move.published_at_ms >= HOUR_MS:
+        if move is None or not made_for_relief(move) or now_ms - move.published_at_ms >= HOUR_MS:
             return None
         at, left = {a.start: a.supervisor for a in self.topology.assignment}, set(move.moved)
         planned = {start: w.supervisor for w in self.plans[self.topology.id].workers for start, _ in w.executors}
         back = {e: s for e, s in planned.items() if e in left and s in move.nodes and at.get(e) != s}
         if not back:
             return None
-        nodes = ", ".join(sorted(set(back.values())))
-        minutes = (now_ms - move.published_at_ms) / 60_000
+        nodes, minutes = ", ".join(sorted(set(back.values()))), (now_ms - move.published_at_ms) / 60_000
         text = (
-            f"{act.text}, but {len(back)} executors would come back to {nodes}, which they left {minutes:.0f} min ago "
-            "because it was overloaded: not within the hour"
+            f"{act.text}, but {counted(len(back), 'executor')} would come back to {nodes}, which was left "
+            f"{minutes:.0f} min ago because it was overloaded: not within the hour"
         )
-        until_ms = move.published_at_ms + HOUR_MS
-        return replace(self._skip(Reason.HEADROOM, text, len(back), 0), until_ms=until_ms)
+        return replace(self._skip(Reason.HEADROOM, text, len(back), 0), until_ms=move.published_at_ms + HOUR_MS)
 
     def _keep(self) -> Decision:
         """Make the running placement the plan."""
@@ -267,11 +267,11 @@ class _Case:
         return self._skip(Reason.GAIN_BELOW_COST, f"{self._falls()}: {weighed.text}", weighed.saved, weighed.held_up)
 
     def _trade_off(self) -> TradeOff:
-        chosen = self._strategy()
-        saved_tps = (self.now_tps or 0.0) - self.new_tps
-        by = f"{chosen.steps} steps without restarts ({chosen.around_tps:.0f} tuples/s are led around, {SWITCH_S:g} s)"
+        chosen, saved_tps = self._strategy(), (self.now_tps or 0.0) - self.new_tps
+        steps = counted(chosen.steps, "step")
+        by = f"{steps} without restarts ({chosen.around_tps:.0f} tuples/s are led around, {SWITCH_S:g} s)"
         if chosen.how != "rolling":
-            by = f"restarts ({self._restart().text}) of {self._restarted_workers()} workers"
+            by = f"restarts ({self._restart().text}) of {counted(self._restarted_workers(), 'worker')}"
         return TradeOff(saved_tps, self.criteria.expected_s(self.topology.id), sum(self._held_up()), by)
 
     def _balance(self, fills: Sequence[str]) -> Decision | None:

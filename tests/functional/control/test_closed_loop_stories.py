@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+import pytest
+
 from doubles.wanted import plan_in
 from doubles.world import HALF, SPREAD, STEADY, World
 from stormpilot import operate
@@ -125,6 +128,22 @@ def test_overload_by_our_own_gain_is_not_answered_with_a_restart() -> None:
     state = w.situation().topologies[t]
     assert state.move is not None
     assert (state.move.metric, state.move.verdict) == ("us_per_tuple", "HELPED")
+
+
+@pytest.mark.parametrize("how", [{"mode": "advise"}, {"approve": ["flights"]}])
+def test_gain_of_a_plan_that_an_operator_approved_is_not_answered_with_a_restart_either(how: dict[str, Any]) -> None:
+    """Ten minutes after such a plan for GAIN was carried out, its relief was proposed."""
+    w, t = world(0.08)
+    w.use(msgspec.structs.replace(w.config, decide=msgspec.structs.replace(w.config.decide, **how)))
+    w.when_applied = lambda: runs_at(w, 6, 0.5)
+    w.tell(60)
+    operate.approve(Operator(w.zookeeper, w.paths, "ops", now_ms=w.now_ms), "flights")  # type: ignore[arg-type]
+    w.tell(60)
+    assert w.slots(t) == GATHERED
+    w.wanted = {t: SPREAD}
+    w.tell(3600)
+    assert w.decision(t).reason == "THROUGHPUT_WOULD_FALL"
+    assert "OVERLOAD" not in {d.reason for r in w.reports for d in r.decisions.values()}
 
 
 def test_next_leader_knows_that_the_overload_is_our_own_gain() -> None:

@@ -151,6 +151,8 @@ def test_step_is_answered_at_once_by_the_first_plans_of_an_hour(
         ({"nodes": ["a"], "moved": [1]}, 20, Reason.GAIN),
         ({"nodes": ["c"], "moved": [3]}, 20, Reason.GAIN),
         ({"nodes": ["a"], "moved": [3], "reason": "GAIN"}, 20, Reason.GAIN),
+        ({"nodes": ["a"], "moved": [3], "reason": "APPROVED"}, 20, Reason.HEADROOM),
+        ({"nodes": [], "moved": [3], "reason": "APPROVED"}, 20, Reason.GAIN),
     ],
 )
 def test_what_left_an_overloaded_node_does_not_come_back_within_the_hour(
@@ -162,5 +164,5 @@ def test_what_left_an_overloaded_node_does_not_come_back_within_the_hour(
     d = judged(BudgetSection(), {}, move=move).decisions["flights-1"]
     assert d.reason is reason
     if reason is Reason.HEADROOM:
-        assert "1 executors would come back to a, which they left 20 min ago" in d.text
+        assert "1 executor would come back to a, which was left 20 min ago" in d.text
         assert d.until_ms == at_ms + 3_600_000

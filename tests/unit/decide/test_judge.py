@@ -190,7 +190,7 @@ def test_executors_without_a_slot_get_one_whatever_the_gain() -> None:
     who = subject(missing_slots=1, plan=plan_message())
     verdict = judged([who], SPREAD)
     assert (one(verdict).action, one(verdict).reason) == ("publish", Reason.REPAIR)
-    assert "1 executors have no slot" in one(verdict).text
+    assert "1 executor has no slot" in one(verdict).text
 
 
 def test_plan_that_cannot_be_read_is_replaced_by_what_runs() -> None:
