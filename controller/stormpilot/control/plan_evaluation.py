@@ -13,6 +13,7 @@ from stormpilot.decide.criteria import Criteria
 from stormpilot.decide.judge import Verdict, judge
 from stormpilot.decide.reasons import Decision
 from stormpilot.model.values import Model, Plan, TopologyPlan
+from stormpilot.printable import counted
 from stormpilot.rollout.feasibility import RolloutSteps, way, with_closed_workers
 from stormpilot.rollout.peer_capacity import Routable, routable
 
@@ -120,6 +121,5 @@ def _net(decision: Decision, lasts_s: float) -> float:
 
 
 def _left(why: tuple[str, ...]) -> str:
-    return f"{len(why)} workers stay as they are, since they cannot be emptied ({why[0]}" + (
-        f", and {len(why) - 1} more)" if len(why) > 1 else ")"
-    )
+    workers = counted(len(why), "worker stays as it is, since it", "workers stay as they are, since they")
+    return f"{workers} cannot be emptied, `stormpilot explain` says why"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
@@ -13,11 +13,10 @@ from stormpilot.decide.move_strategy import MoveStrategy
 from stormpilot.messages.rollouts import RolloutStepPart, running_workers
 from stormpilot.model.subset import Parts, all_slots
 from stormpilot.model.values import Model, TopologyPlan
+from stormpilot.printable import counted
 from stormpilot.rollout.peer_capacity import PeerCapacity, Routable
 from stormpilot.rollout.steps import closed_workers, sequence
 from stormpilot.rollout.switches import switches
-
-SHOWN = 3
 
 
 @dataclass(frozen=True)
@@ -40,7 +39,7 @@ def way(
     spare = PeerCapacity(alone, routable, config.peer_limit_ratio)
     if (switched := switches(spare, target)) is not None:
         n = len(switched.switches)
-        text = f"without restarts, by giving the tuples of {n} task{'s' if n > 1 else ''} to tasks that stand by"
+        text = f"without restarts, by giving the tuples of {counted(n, 'task')} to tasks that stand by"
         return RolloutSteps(MoveStrategy("rolling", text, 1, _around_tps(alone, set(switched.away))), (switched,))
     found = sequence(spare, target, config.max_surge_workers)
     if found.possible:
@@ -48,12 +47,24 @@ def way(
             return RolloutSteps(MoveStrategy("restart", "nothing moves"))
         n = len(found.steps)
         starts = [s for step in found.steps for w in step.workers for s, _ in w.executors]
-        text = f"without restarts, in {n} step{'s' if n > 1 else ''}"
+        text = f"without restarts, in {counted(n, 'step')}"
         return RolloutSteps(MoveStrategy("rolling", text, n, _around_tps(alone, starts)), found.steps)
-    more = len(found.why_not) - SHOWN
-    why = "; ".join(found.why_not[:SHOWN]) + (f"; {more} more" if more > 0 else "")
+    stuck = _by_component(spare, found.why_not)
+    more = len(found.why_not) - 1
+    why = found.why_not[0] + (f", and {more} more" if more else "")
+    if stuck:
+        executors, components = counted(sum(stuck.values()), "executor"), counted(len(stuck), "component")
+        why = f"{executors} of {components} cannot be routed around, `stormpilot explain` says why"
+    fixed = tuple(f"{component} ({counted(n, 'executor')}): {text}" for (component, text), n in stuck.items())
     text = f"its workers restart, since they cannot all be emptied: {why}"
-    return RolloutSteps(MoveStrategy("restart", text, fixed=found.why_not, forbidden=moves == "rolling"))
+    return RolloutSteps(MoveStrategy("restart", text, fixed=fixed or found.why_not, forbidden=moves == "rolling"))
+
+
+def _by_component(spare: PeerCapacity, why_not: Collection[str]) -> dict[tuple[str, str], int]:
+    """Numbers of the executors that are among the reasons because nobody can do their work, by component and reason."""
+    named = set(why_not)
+    fixed = {start: why for start in sorted(spare.executors) if (why := spare.fixed(start)) in named}
+    return Counter((spare.executors[start].component, why.partition(": ")[2]) for start, why in fixed.items())
 
 
 def with_closed_workers(

@@ -85,7 +85,8 @@ def test_a_plan_that_moves_a_spout_restarts_and_says_why() -> None:
     w.tell(30)
     assert w.rollout(t) is None
     (entry,) = w.history(t)
-    assert "its workers restart, since they cannot all be emptied: source [1, 1]: it is a spout" in entry.move_strategy
+    text = "its workers restart, since they cannot all be emptied: 4 executors of 4 components cannot be routed around, "
+    assert entry.move_strategy == f"restart: {text}`stormpilot explain` says why"
     assert w.slots(t) == SOURCE_TOO
 
 
@@ -93,7 +94,10 @@ def test_a_plan_that_moves_a_spout_is_held_where_restarts_are_not_wanted() -> No
     w, t = world("rolling", wanted=SOURCE_TOO)
     w.tell(100)
     assert w.decision(t).reason == "RESTART_NOT_ALLOWED"
-    assert "it is a spout" in w.decision(t).text
+    assert "4 executors of 4 components cannot be routed around" in w.decision(t).text
+    (view,) = w.state().topologies
+    assert "source (1 executor): it is a spout: nothing is sent to it that could go elsewhere" in view.not_emptied
+    assert len(view.not_emptied) == 4
     assert w.slots(t) == APART
 
 
@@ -115,8 +119,10 @@ def test_a_plan_that_leaves_what_cannot_be_emptied_wins_where_restarts_cost_more
     closing(w, t, SOURCE_TOO, TOGETHER)
     w.tell(300)
     assert nodes(w.slots(t)) == nodes(TOGETHER)
-    assert "1 workers stay as they are" in w.history(t)[-1].move_strategy
-    assert "a:6700: source [1, 1]: it is a spout" in w.history(t)[-1].move_strategy
+    assert "1 worker stays as it is" in w.history(t)[-1].move_strategy
+    assert "since it cannot be emptied, `stormpilot explain` says why" in w.history(t)[-1].move_strategy
+    fixed = [x for r in w.reports for d in r.decisions.values() if d.strategy is not None for x in d.strategy.fixed]
+    assert any(x.startswith("a:6700: source [1, 1]: it is a spout") for x in fixed)
 
 
 def test_a_plan_that_leaves_what_cannot_be_emptied_loses_where_it_saves_too_little() -> None:
