@@ -14,6 +14,7 @@ import typer
 
 from stormpilot.errors import UsageError
 from stormpilot.messages.limits import LimitError, check_shape
+from stormpilot.printable import counted
 from stormpilot.user_files import LARGE_BYTES, read_bytes, read_stream, text_bytes
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def placement(compiled: Compiled, path: Path) -> tuple[Plan, Compiled, Ints]:
     found = compiled.slots_of(plan)
     if (missing := (found < 0).nonzero()[0]).size:
         raise UsageError(
-            f"{path}: {len(missing)} of {compiled.executors} executors of the model are not in the plan: "
+            f"{path}: {len(missing)} of {counted(compiled.executors, 'executor')} of the model are not in the plan: "
             f"{compiled.describe(missing)}"
         )
     return plan, compiled, found
@@ -198,9 +199,17 @@ def _decoded(path: Path, data: bytes, kind: type[T]) -> T:
         text, _, where = str(e).partition(" - at `")
         raise UsageError(f"{path}: {where.rstrip('`').removeprefix('$.') or 'the whole file'}: {text}") from e
     except msgspec.DecodeError as e:
-        raise UsageError(f"{path}:{line_of(data, e)}: {str(e).partition('(byte ')[0].strip()}") from e
+        raise UsageError(f"{path}:{line_of(data, e)}: {malformed(data, e)}") from e
     except UnicodeDecodeError as e:
         raise UsageError(f"{path}: not UTF-8: {e.reason}") from e
+
+
+def malformed(data: bytes, error: msgspec.DecodeError) -> str:
+    """What is wrong with malformed JSON; of one that is torn, where, and what helps."""
+    text, _, at = str(error).partition("(byte ")
+    if "truncated" in text:
+        return f"it breaks off after byte {len(data):,}, in the middle of a value: write or copy the whole file again"
+    return f"{text.strip()} (byte {at}" if at else text.strip()
 
 
 def line_of(data: bytes, error: msgspec.DecodeError) -> int:

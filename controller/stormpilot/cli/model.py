@@ -11,11 +11,21 @@ import typer
 
 from stormpilot.cli.compute import SeedOption
 from stormpilot.cli.figures import metric_text
-from stormpilot.cli.files import DEEPEST, STDIN, check_outputs, compiled_model, line_of, read, read_model, write
+from stormpilot.cli.files import (
+    DEEPEST,
+    STDIN,
+    check_outputs,
+    compiled_model,
+    line_of,
+    malformed,
+    read,
+    read_model,
+    write,
+)
 from stormpilot.cli.output import Format, FormatOption, print_document, print_json, print_table, say
 from stormpilot.errors import RefusedError, UsageError
 from stormpilot.messages.limits import LimitError, check_shape
-from stormpilot.printable import whole
+from stormpilot.printable import counted, whole
 
 if TYPE_CHECKING:
     import numpy as np
@@ -50,7 +60,7 @@ def validate(
     except UnicodeDecodeError as e:
         raise UsageError(f"{model}: not UTF-8: {e.reason}") from e
     except msgspec.DecodeError as e:
-        raise UsageError(f"{model}:{line_of(data, e)}: not JSON: {str(e).partition('(byte ')[0].strip()}") from e
+        raise UsageError(f"{model}:{line_of(data, e)}: not JSON: {malformed(data, e)}") from e
     found, problems = checked(document)
     errors = sum(p.level == "error" for p in problems)
     warnings = len(problems) - errors
@@ -163,7 +173,8 @@ def show(model: FileArgument, format: FormatOption = Format.table) -> None:
             ["present placement", "", "meaning"], [[m, metric_text(m, now[m]), METRICS[m]] for m in of_placement]
         )
     else:
-        say(f"present placement: {summary['unplacedExecutors']:,} of {compiled.executors:,} executors run nowhere")
+        executors = counted(compiled.executors, "executor")
+        say(f"present placement: {summary['unplacedExecutors']:,} of {executors} run nowhere")
 
 
 def _count(number: int, what: str) -> str:
@@ -205,10 +216,11 @@ def _with_metrics(model: Model, plan: Plan) -> Plan:
 
 def _size(model: Model) -> str:
     executors = sum(len(t.executors) for t in model.topologies)
-    topologies = f"{len(model.topologies)} topolog{'y' if len(model.topologies) == 1 else 'ies'}"
+    racks, slots = len({s.rack for s in model.supervisors}), sum(len(s.slots) for s in model.supervisors)
     return (
-        f"{topologies}, {executors:,} executors, {len(model.traffic):,} rates, {len(model.supervisors)} supervisors "
-        f"in {len({s.rack for s in model.supervisors})} racks, {sum(len(s.slots) for s in model.supervisors):,} slots"
+        f"{counted(len(model.topologies), 'topology', 'topologies')}, {counted(executors, 'executor')}, "
+        f"{counted(len(model.traffic), 'rate')}, {counted(len(model.supervisors), 'supervisor')} in "
+        f"{counted(racks, 'rack')}, {counted(slots, 'slot')}"
     )
 
 
@@ -289,7 +301,7 @@ def _show_topologies(c: Compiled) -> None:
     heads = ["topology", "workers", "executors", "tuples/s", "MHz", "unmeasured", "components"]
     print_table(heads, rows[:30], gap=1)
     if len(rows) > 30:
-        say(f"and {len(rows) - 30} topologies more")
+        say(f"and {counted(len(rows) - 30, 'topology', 'topologies')} more")
 
 
 def _components(members: Counter[str], most: int = 3) -> str:

@@ -36,6 +36,11 @@ def with_rate(rate: float) -> bytes:
         (with_rate(1e308), "1e+308, expected"),
         (with_rate(float("nan")), "m.json:1: "),
         (b"", "m.json: is empty, expected the model"),
+        (
+            json.dumps(SOUND).encode()[:300],
+            "it breaks off after byte 300, in the middle of a value: write or copy the whole file again",
+        ),
+        (b'{"schema": 1,\n "x" 1}', "JSON is malformed: expected ':' (byte 19)"),
         (b"\n", "m.json: is empty, expected the model"),
         (b"\xef\xbb\xbf", "m.json: is empty, expected the model"),
         (gzip.compress(b"{}", mtime=0), "m.json: cannot read the model: is compressed (gzip), expected the text"),
