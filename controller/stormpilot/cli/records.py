@@ -12,6 +12,7 @@ import typer
 from stormpilot.cli.live import Live, live_command
 from stormpilot.cli.output import print_table, say
 from stormpilot.errors import UsageError
+from stormpilot.messages.settings import ALL, AuditRecord
 
 if TYPE_CHECKING:
     from stormpilot.messages.core import HistoryEntry
@@ -88,8 +89,13 @@ def audit(
         say("nothing was done" + (f" since {since}" if since else ""))
         return
     columns = ["when", "who", "verb", "what", "result", "why"]
-    rows = [[clock(r.at_ms), r.who, r.verb, r.target, r.result, r.why] for r in records]
-    live.answer(records, lambda: print_table(columns, rows))
+    live.answer(records, lambda: print_table(columns, [audit_row(r) for r in records]))
+
+
+def audit_row(r: AuditRecord) -> list[str]:
+    """An audit record for people."""
+    target = "all topologies" if r.target == ALL else r.target
+    return [clock(r.at_ms), r.who, r.verb, target, r.result, r.why]
 
 
 def moment_ms(text: str, now_s: float) -> int:

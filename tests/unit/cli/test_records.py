@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from doubles.models import plan_message
-from stormpilot.cli.records import show_plans
+from stormpilot.cli.records import audit_row, show_plans
 from stormpilot.messages.core import HistoryEntry, Worker
+from stormpilot.messages.settings import ALL, AuditRecord
 from stormpilot.operate import HistoryStep
 
 FORMER = [Worker(supervisor="a", port=6700, executors=[(1, 1)])]
@@ -22,3 +24,10 @@ def test_the_history_of_plans_names_the_way_back_to_what_ran_before_the_first(
     lines = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
     assert "p-2: falls" in lines
     assert ("2 back: what ran before the first plan (`stormpilot rollback flights 2`)" in lines) == known
+
+
+def test_a_record_about_all_topologies_says_so() -> None:
+    """It showed the name of the znode, _all."""
+    record = AuditRecord(id="a-1", at_ms=0, who="ann", verb="pause", target=ALL, why="release")
+    assert audit_row(record)[1:] == ["ann", "pause", "all topologies", "done", "release"]
+    assert audit_row(msgspec.structs.replace(record, target="flights"))[3] == "flights"
