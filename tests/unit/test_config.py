@@ -102,6 +102,25 @@ def test_all_unknown_settings_are_named_at_once() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("text", "looks"),
+    [
+        ('{"schema": 1, "supervisors": [], "topologies": [], "traffic": []}', "a model (model.json)"),
+        ('{"schema": 1, "planner": "best", "seed": 0, "topologies": []}', "a plan (plan.json)"),
+        ("storm.zookeeper.servers: [a]\nnimbus.seeds: [a]\nstorm.local.dir: x\n", "storm.yaml"),
+        ("storm.zookeeper.servers: [a]\n", "storm.yaml"),
+        ("hosts: z1:2181\nmode: act\nperiod_s: 5\n", "another file (its first level has none of our sections)"),
+    ],
+)
+def test_a_file_of_another_kind_is_one_error_that_says_what_it_looks_like(text: str, looks: str) -> None:
+    """A model given as the configuration listed each of its keys with all the sections that are expected."""
+    with pytest.raises(UsageError) as e:
+        parse(text, "c.yaml")
+    said = f"c.yaml: looks like {looks}, expected the configuration of a controller, with sections such as "
+    assert str(e.value).startswith(said)
+    assert "\n" not in str(e.value)
+
+
 def test_relative_paths_start_at_the_file(tmp_path: Path) -> None:
     file = tmp_path / "c.yaml"
     sizing = "sizing: {files: {a: a.yaml, b: /b.yaml}}\n"

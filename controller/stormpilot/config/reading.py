@@ -22,6 +22,9 @@ from stormpilot.user_files import read_bytes, read_text
 from stormpilot.zookeeper.login import Login, Tls, tls_context
 
 MOST_NODES = 20_000
+STORM_KEYS = ("storm.", "nimbus.", "supervisor.", "topology.", "worker.", "ui.", "drpc.", "logviewer.", "stormpilot.")
+MOST_UNKNOWN = 2
+"""A file with more keys on its first level, none of them a section, is no configuration with a typing error."""
 
 
 def load(path: Path) -> Config:
@@ -48,6 +51,11 @@ def parse(text: str, where: str, folder: Path = Path()) -> Config:
         raise UsageError(f"{where}: not valid YAML: {e}") from e
     if root is None:
         return Config()
+    if looks := _other_file(root):
+        raise UsageError(
+            f"{where}: looks like {looks}, expected the configuration of a controller, with sections such as zookeeper "
+            "and decide; stormpilot config example -o FILE writes one"
+        )
     lines: dict[str, int] = {}
     problems = _wrong_keys(root, Config, "", lines)
     if problems:
@@ -61,6 +69,20 @@ def parse(text: str, where: str, folder: Path = Path()) -> Config:
             expected = f"{wrong[1]}, expected one of {', '.join(_choices(field))}"
         raise UsageError(f"{where}:{_line(lines, field)}: {field}: {expected}") from e
     return _with_absolute_paths(config, folder)
+
+
+def _other_file(root: yaml.Node) -> str:
+    """What a file is that has not one section of ours; empty: a configuration, as far as its first level tells."""
+    if not isinstance(root, yaml.MappingNode):
+        return ""
+    keys = [str(key.value) for key, _ in root.value]
+    if "topologies" in keys:
+        return "a model (model.json)" if "supervisors" in keys else "a plan (plan.json)"
+    if any(key in Config.__struct_fields__ or key in RENAMED for key in keys):
+        return ""
+    if sum(key.startswith(STORM_KEYS) for key in keys) > len(keys) / 2:
+        return "storm.yaml"
+    return "another file (its first level has none of our sections)" if len(keys) > MOST_UNKNOWN else ""
 
 
 def yaml_problem(error: yaml.YAMLError) -> str:
