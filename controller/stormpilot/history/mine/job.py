@@ -22,7 +22,7 @@ from stormpilot.history.mine.days import together
 from stormpilot.history.mine.entries import MiningCriteria
 from stormpilot.history.mine.findings import MinedLog, Rows, findings, limits
 from stormpilot.history.mine.health import Health, topologies_of
-from stormpilot.history.mine.log import Ask, Log
+from stormpilot.history.mine.log import Ask, Log, topologies_in
 from stormpilot.history.mine.performance import performance
 from stormpilot.history.mine.restart import restart_s
 from stormpilot.history.mine.selectivity import EDGE, selectivity, taken_in
@@ -32,6 +32,7 @@ Step = Callable[[str], AbstractContextManager[object]]
 _NAME = "topology_name"
 _KNOWN = "core_mhz IS NOT NULL"
 STEPS = ("executors", "workers", "edges")
+MOST_NAMES = 8  # of topologies in a sentence
 
 
 def mine(
@@ -135,6 +136,11 @@ def _by_day(make: Callable[..., DataFrame], *inputs: DataFrame) -> Ask:
 
 
 def _why_empty(log: Log) -> str:
+    asked, there = log.selection.topologies, topologies_in(log.path)
+    known = any(t == name or t.startswith(f"{name}-") for t in asked for name in there)
+    if asked and there and not known:
+        more = f" and {len(there) - MOST_NAMES} more" if len(there) > MOST_NAMES else ""
+        return f"the log has nothing of {', '.join(asked)}; it has {', '.join(there[:MOST_NAMES])}{more}"
     health = log.tables_health()
     if "windows" in log.tables or (health and not any("1" in t.rows_by_version for t in health)):
         return f"no windows {log.selection}".rstrip()

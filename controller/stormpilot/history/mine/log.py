@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
-from urllib.parse import unquote
+from urllib.parse import unquote, urlsplit
 
 from stormpilot.errors import NothingFoundError, UsageError
 from stormpilot.history.frames import DataFrame
@@ -121,11 +121,10 @@ class Log(Protocol):
 
 def not_a_log(path: str, folders: Sequence[str]) -> str:
     """Why a folder without any table is refused."""
-    inside = f"it holds {', '.join(sorted(folders)[:5])}" if folders else "it is empty"
-    return (
-        f"{path} is not a traffic log: expected folders such as edges/ and executors/ (traffic_log.dir of the "
-        f"controller), {inside}"
-    )
+    expected = "folders such as edges/ and executors/, which a controller makes in its traffic_log.dir"
+    if not folders:
+        return f"{path}: there is no traffic log in it yet: expected {expected} at its first window"
+    return f"{path} is not a traffic log: it holds {', '.join(sorted(folders)[:5])}, expected {expected}"
 
 
 def not_a_table(folder: str, inside: Sequence[str]) -> str | None:
@@ -134,6 +133,15 @@ def not_a_table(folder: str, inside: Sequence[str]) -> str | None:
     if not other:
         return None
     return f"{folder} is not a table of a traffic log: expected folders date=YYYY-MM-DD/, found {other[0]}/"
+
+
+def topologies_in(path: str) -> list[str]:
+    """Names of the topologies of a log on this machine, by its folders alone; none for one elsewhere."""
+    at = urlsplit(path)
+    if at.scheme not in ("", "file"):
+        return []
+    folder = Path(unquote(at.path) if at.scheme else path)
+    return sorted({unquote(f.name.partition("=")[2]) for f in folder.glob("windows/date=*/topology=*")})
 
 
 def tables_in(folder: Path, path: str) -> list[str]:
