@@ -89,7 +89,7 @@ class ImprovementProposer:
 
     def _refusal(self, state: TopologyState, situation: Situation) -> Decision | None:
         if self.otd.has(state):
-            return self.otd.owned_by_otd(state)
+            return self.otd.owned_by_otd(state, situation)
         refusal = admit(state, *situation.lost, situation.config.decide, situation.now_ms)
         return refusal or resting(state, situation)
 

@@ -18,6 +18,7 @@ from stormpilot.config import BudgetSection, DecideSection
 from stormpilot.config.deciding import OtdSection
 from stormpilot.control.current_config import CurrentConfig
 from stormpilot.control.plan_evaluation import PlanEvaluator
+from stormpilot.control.rollout_gates import resting
 from stormpilot.control.situation import Situation
 from stormpilot.decide.admit import TopologyState, admit
 from stormpilot.decide.approval import unwanted
@@ -34,7 +35,7 @@ from stormpilot.model.subset import plan_of, subset
 from stormpilot.model.values import Model, Plan
 from stormpilot.model.violations import violations
 from stormpilot.planner.methods import otd
-from stormpilot.planner.placement.layout import Layout, frame_of, running_layout
+from stormpilot.planner.placement.layout import Frame, Layout, frame_of, running_layout
 from stormpilot.publish.publisher import Publisher
 
 States = Mapping[str, TopologyState]
@@ -60,13 +61,15 @@ class OtdLoop:
     """One per leadership.
 
     `insufficient` are the topologies of which it was reported that resources do not suffice. `too_slow`: by executor
-    (topology id, start task) the nodes to which it is not moved, and until when.
+    (topology id, start task) the nodes to which it is not moved, and until when. `last`: the decision of the last step
+    by topology id, of those that no gate held.
     """
 
     current: CurrentConfig
     publisher: Publisher
     insufficient: set[str] = field(default_factory=set)
     too_slow: dict[tuple[str, int], tuple[frozenset[str], int]] = field(default_factory=dict)
+    last: dict[str, Decision] = field(default_factory=dict)
 
     def has(self, state: TopologyState) -> bool:
         """Whether this loop moves the topology's executors, and the main loop leaves them alone."""
@@ -76,16 +79,28 @@ class OtdLoop:
         name = state.topology.name
         return not section.include or any(fnmatch.fnmatchcase(name, p) for p in section.include)
 
-    def owned_by_otd(self, state: TopologyState) -> Decision:
-        """Decision of the main loop for a topology that this one has."""
+    def owned_by_otd(self, state: TopologyState, situation: Situation) -> Decision:
+        """Decision of the main loop for a topology that this one has: the gate that holds it, else the last step."""
+        t, name = state.topology.id, state.topology.name
+        closed = admit(state, *situation.lost, self._gates(state), situation.now_ms) or resting(state, situation)
+        if closed is not None:
+            return closed
+        last = self.last.get(t)
+        if last is not None and last.action == "skip" and last.reason is not Reason.OTD:
+            return last
         text = f"otd moves one executor at a time, every {self.current.config.otd.period_s:g} s where one is worth it"
-        return skip(state.topology.id, Reason.OTD, text)
+        if last is None:
+            return skip(t, Reason.OTD, text)
+        waits = f"; `stormpilot approve {name}` makes it" if last.action != "skip" and only_proposed(state) else ""
+        text = f"{text}; its last step: {last.text}{waits}"
+        return skip(t, Reason.OTD, text, value=last.value, threshold=last.threshold)
 
     def step(self, states: Mapping[str, TopologyState], situation: Situation) -> tuple[Verdict | None, list[Event]]:
         """The next move of one executor, and a proposal for each topology whose moves wait for somebody."""
         self.insufficient &= {*situation.snapshot.topologies, *situation.snapshot.unreadable_topologies}
         ready = self._ready(states, situation)
-        acting = {t: s for t, s in ready.items() if s.mode == "act" and not s.approval}
+        self.last = {t: d for t, d in self.last.items() if t in ready}
+        acting = {t: s for t, s in ready.items() if not only_proposed(s)}
         found, told = self._next(acting, situation)
         for t in sorted(ready.keys() - acting.keys()):
             proposal, answers = self._proposal(ready[t], situation)
@@ -98,6 +113,7 @@ class OtdLoop:
         entry, _ = self.publisher.proposal(t, situation.now_ms)
         row = None if entry is None else row_of(entry.reason)
         if entry is not None and row is not None and not row.voluntary and situation.stands(t, entry):
+            self.last[t] = skip(t, Reason.OTD, f"proposal {entry.plan.plan_id} ({entry.reason}) comes first")
             return [], {}
         found, told = self._next({t: state}, situation)
         young_ms = situation.config.decide.approval_max_age_s * 1000
@@ -136,6 +152,8 @@ class OtdLoop:
             verdict, answer, refused = self._step(left, model, situation, by)
             found += [] if verdict is None else [verdict]
             told |= {t: _lacks(answer, t) for t in left}
+            if verdict is not None:
+                self._note(verdict, left if refused is None else {})
             if refused is None:
                 break
             if refused.again and tries:
@@ -143,6 +161,12 @@ class OtdLoop:
             else:
                 del left[refused.topology_id]
         return found, told
+
+    def _note(self, verdict: Verdict, others: States) -> None:
+        """Remember the decision of a step, which `others` had to leave to the one that it is about."""
+        ((t, d),) = verdict.decisions.items()
+        self.last |= {o: skip(o, Reason.OTD, f"it was for {others[t].topology.name}: {d.text}") for o in others}
+        self.last[t] = d
 
     def _ready(self, states: Mapping[str, TopologyState], situation: Situation) -> dict[str, TopologyState]:
         lost, now_ms = situation.lost, situation.now_ms
@@ -160,19 +184,24 @@ class OtdLoop:
         standing = subset(model, ready)
         compiled = compile_model(standing)
         if (compiled.current == NOWHERE).any():  # its slots are another's by now: nothing that runs is known to move
-            return None, None, Refusal(compiled.name(int(compiled.current.argmin()))[0])
+            t, _ = compiled.name(int(compiled.current.argmin()))
+            self.last[t] = skip(t, Reason.OTD, "another topology has slots of it by now")
+            return None, None, Refusal(t)
         compiled = self._without_too_slow(compiled, situation.now_ms)
         frame = frame_of(compiled)
         layout = running_layout(frame)
         thresholds = self._thresholds([in_use.section(t, "otd", config.otd) for t in ready])
         answer: Answer = (otd.switch_step if by == "switch" else otd.step)(frame, layout, thresholds)
         if not isinstance(answer, otd.Move | otd.Switch):
+            if answer is not None:
+                self.last |= _no_move(frame, layout, thresholds, answer)
             return None, answer, None
         slots = _slots_after(compiled, layout, answer)
         plan = msgspec.structs.replace(compiled.plan_of(slots), planner="otd", params={"steps": 1})
         running = compiled.plan_of(compiled.current)
         t, start = compiled.name(answer.executor)
         if _breaks_more(standing, plan, running, (t, start)):
+            self.last[t] = skip(t, Reason.OTD, f"executor {start} would break a constraint where it is to move")
             return None, answer, Refusal(t)
         to = compiled.name(answer.standby)[1] if isinstance(answer, otd.Switch) else None
         decision = self._decision(t, (start, to), ready[t], standing, plan, answer, thresholds)
@@ -289,6 +318,11 @@ class OtdLoop:
         return events
 
 
+def only_proposed(state: TopologyState) -> bool:
+    """Whether steps of a topology wait for an operator."""
+    return state.mode != "act" or state.approval
+
+
 def _together(verdicts: Sequence[Verdict]) -> Verdict | None:
     """One verdict on the steps of several topologies; None for none."""
     if not verdicts:
@@ -305,6 +339,34 @@ def _lacks(answer: Answer, topology_id: str) -> otd.Lacking | None:
     """Lack of resources of a topology by the planner's answer; None: there is none."""
     lacking = answer.lacking if isinstance(answer, otd.Move) else answer
     return lacking if isinstance(lacking, otd.Lacking) and topology_id in lacking.topologies else None
+
+
+def _no_move(
+    frame: Frame, layout: Layout, at: otd.Thresholds, answer: otd.Lacking | otd.Nothing
+) -> dict[str, Decision]:
+    """Decisions of a step that moves nothing, by topology id, with the number where it is not one of queues."""
+    c, where = frame.compiled, layout.node_of_executors()
+    part = (np.bincount(where, c.cpu_mhz, c.nodes) / np.maximum(c.node_limit_mhz, 1.0))[np.unique(where)]
+    least, most = float(part.min()), float(part.max())
+    value, limit = (least, at.cpu_low) if answer.case == 4 else (most, at.cpu_high)
+    why = answer.text if isinstance(answer, otd.Lacking) else "no worker is too loaded, and none is low"
+    load = (
+        f"no move; {why}: nodes are filled to {least:.0%} to {most:.0%} of what planning may fill; too loaded is above "
+        f"{at.cpu_high:.0%} or {at.queue_high_tuples:,.0f} tuples that wait, low up to {at.cpu_low:.0%} and "
+        f"{at.queue_low_tuples:,.0f}"
+    )
+    best = otd.step(frame, layout, replace(at, threshold_asc_tps=0.0))
+    asc_tps, wanted_tps = best.asc_tps if isinstance(best, otd.Move) else 0.0, at.threshold_asc_tps
+    gain = f"no move; the best would save {asc_tps:.0f} tuples/s between nodes, more than {wanted_tps:g} are wanted"
+    found = {}
+    for t in (topology.id for topology in c.model.topologies):
+        if answer.case == 3 or (isinstance(answer, otd.Lacking) and answer.case == 1 and t not in answer.topologies):
+            found[t] = skip(t, Reason.OTD, gain, value=asc_tps, threshold=wanted_tps)
+        else:
+            by_cpu = value > limit  # else it is the tuples that wait
+            number = (value, limit) if by_cpu else (None, None)
+            found[t] = skip(t, Reason.OTD, load, value=number[0], threshold=number[1])
+    return found
 
 
 def _of_the_cluster(budget: BudgetSection) -> BudgetSection:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from stormpilot.decide.reasons import Action, reasons_table
+from stormpilot.decide.reasons import Action, Reason, reasons_table
 
 GateState = Literal["open", "CLOSED", "not asked"]
 
@@ -19,13 +19,18 @@ class Gate:
 
 
 def gates(action: Action, reason: str) -> list[Gate]:
-    """All gates, with the one that a decision closed. Repairs and drains skip some gates; those count as open."""
+    """All gates, with the one that a decision closed. Repairs and drains skip some gates; those count as open.
+
+    A topology that `otd` leaves as it is passed those that need no plan.
+    """
     rows = [row for row in reasons_table() if row.kind == "gate"]
     questions = list(dict.fromkeys(row.question for row in rows))
     closed = next((questions.index(row.question) for row in rows if row.code == reason), None)
     if closed is None:
-        state: GateState = "open" if action != "skip" else "not asked"
-        return [Gate(question, state) for question in questions]
+        passed = 0 if action == "skip" else len(questions)
+        if action == "skip" and reason == Reason.OTD:
+            passed = questions.index(Reason.PLANNER_FAILED.row.question)
+        return [Gate(question, "open" if i < passed else "not asked") for i, question in enumerate(questions)]
     return [
         Gate(question, "open" if i < closed else "CLOSED" if i == closed else "not asked")
         for i, question in enumerate(questions)

@@ -84,8 +84,15 @@ _PROPOSED = (
     "`stormpilot approve TOPOLOGY` carries this plan out, `stormpilot mode act TOPOLOGY` lets the controller act"
 )
 
+_LEFT_BY_OTD = (
+    "nothing, or lower thresholds in section `otd` of controller.yaml; `stormpilot replan TOPOLOGY` asks for a whole "
+    "plan"
+)
+
 
 def remedy(action: str, code: str, topology: str) -> str:
     """The remedy for the last decision about a topology of this name; empty where a plan was published."""
     text = REMEDIES.get(code) or (_PROPOSED if action == "advise" else "")
+    if (action, code) == ("skip", "OTD"):
+        text = _LEFT_BY_OTD
     return text.replace("TOPOLOGY", topology)

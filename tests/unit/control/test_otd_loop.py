@@ -222,3 +222,61 @@ def test_executor_that_no_slower_core_may_take_is_told_and_not_asked_for_again_a
     assert [e.kind for e in w.events] == [EventKind.RESOURCES_INSUFFICIENT]
     w.step_otd(600)
     assert len([d for step in w.steps for d in step.decisions.values()]) == 2, "asked once more, ten minutes later"
+
+
+# --- what `status` and `explain` say --------------------------------------------------------------------------------
+
+
+def test_main_loop_tells_the_move_that_was_not_worth_it_with_its_number_and_threshold() -> None:
+    """An operator read that otd has the topology, and not why no executor moves."""
+    w = World("a", "b", settings=OTD.replace("threshold_asc_tps: 20", "threshold_asc_tps: 5000"))
+    t = w.submit(SPREAD)
+    w.step_otd(60)
+    d = w.decision(t)
+    assert (d.reason, d.threshold) == ("OTD", 5000)
+    assert d.value is not None and 0 < d.value < 5000
+    assert f"no move; the best would save {d.value:.0f} tuples/s between nodes, more than 5000 are wanted" in d.text
+
+
+def test_main_loop_tells_the_gate_that_holds_otd_with_the_cool_down_of_otd() -> None:
+    w = World("a", "b", settings=OTD.replace("cool_down_s: 30", "cool_down_s: 120"))
+    w.submit(SPREAD)
+    w.step_otd(150)
+    held = {d.reason: d for r in w.reports for d in r.decisions.values()}
+    assert held["COOL_DOWN"].threshold == 120
+
+
+def test_main_loop_tells_that_no_worker_may_take_an_executor_with_the_loads() -> None:
+    w = World("a", "b", settings=OTD.replace("cpu_high: 0.5, cpu_low: 0.4", "cpu_high: 0.05, cpu_low: 0.04"))
+    t = w.submit(SPREAD)
+    w.step_otd(60)
+    d = w.decision(t)
+    assert "too loaded and no worker is low: nodes are filled to " in d.text
+    assert "too loaded is above 5% or 10,000 tuples that wait, low up to 4% and 1,000" in d.text
+    assert d.value is not None and d.value > d.threshold == 0.05
+    w.use(msgspec.structs.replace(w.config, otd=msgspec.structs.replace(w.config.otd, cpu_high=0.9, cpu_low=0.04)))
+    w.step_otd(20)
+    d = w.decision(t)
+    assert "no worker is too loaded, and none is low: nodes" in d.text
+    assert d.value is not None and d.value > d.threshold == 0.04
+
+
+@pytest.mark.parametrize("how", ["advise", "approve"])
+def test_main_loop_tells_the_step_that_waits_and_how_it_is_made(how: str) -> None:
+    w, first, second = two_jobs()
+    only_propose(w, how, "aaa")
+    w.step_otd(60)
+    d = w.decision(first)
+    assert d.action == "skip"
+    assert "case 3: executor 1 moves; 200 tuples/s less between nodes" in d.text
+    assert "`stormpilot approve aaa`" in d.text
+    assert "approve" not in w.decision(second).text
+
+
+def test_main_loop_tells_whose_turn_it_was_and_the_budget_that_ended_it() -> None:
+    w, first, second = two_jobs("budget: {cluster_executors_per_hour: 1}\n")
+    w.step_otd(60)
+    assert any("its last step: it was for aaa: case 3" in r.decisions[second].text for r in w.reports)
+    w.step_otd(120)
+    assert {w.decision(t).reason.value for t in (first, second)} <= {"MOVE_BUDGET", "OTD"}
+    assert "MOVE_BUDGET" in {w.decision(t).reason for t in (first, second)}

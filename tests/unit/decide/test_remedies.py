@@ -19,5 +19,10 @@ def test_a_proposal_says_how_it_is_carried_out() -> None:
     assert "`stormpilot discard flights`" in remedy("advise", Reason.APPROVAL_NEEDED, "flights")
 
 
+def test_what_otd_leaves_as_it_is_can_be_planned_as_a_whole() -> None:
+    assert "`stormpilot replan flights` asks for a whole plan" in remedy("skip", Reason.OTD, "flights")
+    assert "`stormpilot approve flights`" in remedy("advise", Reason.OTD, "flights")
+
+
 def test_what_is_published_needs_none() -> None:
     assert remedy("publish", Reason.GAIN, "flights") == ""
