@@ -17,6 +17,7 @@ from stormpilot.observe.reader import Reader, StoreSnapshot
 from stormpilot.operate import Operator
 from stormpilot.operate.pauses import pauses
 from stormpilot.operate.status import gather
+from stormpilot.operate.views import proposals
 from stormpilot.zookeeper.client import ZooKeeper
 from stormpilot.zookeeper.paths import Paths
 
@@ -107,8 +108,9 @@ class Source:
         reader = Reader(zookeeper, self.paths)
         seen = reader.read()
         paused = pauses(zookeeper, self.paths, seen.paused)
+        proposed = proposals(zookeeper, self.paths, seen)
         reports, problems = reader.read_loads(sorted(seen.topologies))
         if self.board.part == "standby" and seen.contenders:
             self.board.leader = seen.contenders[0]
-        hosts = self.config.zookeeper.hosts
-        return gather(hosts, self.paths, seen, reports, {**seen.problems, **problems}, self._now_ms(), paused)
+        hosts, problems = self.config.zookeeper.hosts, {**seen.problems, **problems}
+        return gather(hosts, self.paths, seen, reports, problems, self._now_ms(), paused, proposed)

@@ -12,6 +12,8 @@ from stormpilot.observe.reader import Reader
 from stormpilot.operate.hosts import host_lines
 from stormpilot.operate.pauses import pauses
 from stormpilot.operate.status import age, gather, settings_lines
+from stormpilot.operate.views import proposals
+from stormpilot.printable import counted
 
 ENDED_SHOWN_S = 3600
 """So long `status` shows how a rollout ended; `rollout status` always does."""
@@ -26,7 +28,9 @@ def status(live: Live) -> None:
         seen = reader.read()
         reports, problems = reader.read_loads(sorted(seen.topologies))
         paused = pauses(zookeeper, where.paths, seen.paused)
-    shown = gather(where.hosts, where.paths, seen, reports, {**seen.problems, **problems}, clock.now_ms(), paused)
+        proposed = proposals(zookeeper, where.paths, seen)
+    problems = {**seen.problems, **problems}
+    shown = gather(where.hosts, where.paths, seen, reports, problems, clock.now_ms(), paused, proposed)
     live.answer(shown, lambda: show(shown))
 
 
@@ -38,7 +42,7 @@ def show(shown: dict[str, Any]) -> None:
     if "cycles" in controller:
         say_line(
             "",
-            f"epoch {controller['epoch']}, planner {controller['planner']}, {controller['cycles']} cycles, "
+            f"epoch {controller['epoch']}, planner {controller['planner']}, {counted(controller['cycles'], 'cycle')}, "
             f"the last {age(controller['lastCycleAgeS'])} ago",
         )
     for other in controller["standby"]:
@@ -48,8 +52,8 @@ def show(shown: dict[str, Any]) -> None:
         say_line(
             "plug-in",
             f"{scheduler['version']} in Nimbus {scheduler['nimbus']} (Storm {scheduler['stormVersion']}), "
-            f"last write {age(scheduler['lastWriteAgeS'])} ago; {scheduler['supervisors']} supervisors, "
-            f"{scheduler['slots']} slots{blacklisted}",
+            f"last write {age(scheduler['lastWriteAgeS'])} ago; {counted(scheduler['supervisors'], 'supervisor')}, "
+            f"{counted(scheduler['slots'], 'slot')}{blacklisted}",
         )
     else:
         say_line("plug-in", scheduler["text"])
@@ -95,7 +99,7 @@ def _lines(t: dict[str, Any]) -> list[str]:
     """Lines about a topology below its row."""
     lines = []
     if t["unplaced"]:
-        lines.append(f"{t['unplaced']} of {t['executors']} executors run nowhere")
+        lines.append(f"{t['unplaced']} of {counted(t['executors'], 'executor')} run nowhere")
     if t["text"]:
         lines.append(f"plug-in: {t['text']}")
     if (m := t["rollout"]) is not None and (m["running"] is not False or m["sinceS"] < ENDED_SHOWN_S):
@@ -104,6 +108,9 @@ def _lines(t: dict[str, Any]) -> list[str]:
         lines.append(f"mode: {t['modeFrom'].partition('; ')[2]}")
     if t["planReason"]:
         lines.append(f"plan: published {age(t['planAgeS'])} ago: {t['planReason']}")
+    if t["proposedPlan"]:
+        approve = f"`stormpilot approve {t['name']} --plan {t['proposedPlan']}`"
+        lines.append(f"proposed plan: {t['proposedPlan']}, made {age(t['proposedAgeS'])} ago; {approve} carries it out")
     if (d := t["decision"]) is not None:
         opens = d["opensInS"]
         later = f" (expected to change in {age(opens)})" if opens is not None and opens > 0 else ""
@@ -116,7 +123,7 @@ def _lines(t: dict[str, Any]) -> list[str]:
         lines += [d["recommendation"]] if d["recommendation"] else []
         lines += [f"memory: {d['memory']}"] if d["memory"] else []
         if d["restartMoves"]:
-            lines.append(f"a restart takes {d['restartS']:g} s, measured in {d['restartMoves']} moves")
+            lines.append(f"a restart takes {d['restartS']:g} s, measured in {counted(d['restartMoves'], 'move')}")
     return lines
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from stormpilot.messages.controller_state import ControllerState, TopologyView
-from stormpilot.messages.core import StatusMessage, TopologySnapshot
+from stormpilot.messages.core import HistoryEntry, StatusMessage, TopologySnapshot
 from stormpilot.messages.load import LoadReport
 from stormpilot.messages.rollouts import Rollout
 from stormpilot.messages.settings import ALL, PauseSetting, name_of_setting_key
@@ -54,10 +54,11 @@ def gather(
     problems: Mapping[str, str],
     now_ms: int,
     pauses: Mapping[str, PauseSetting] = {},
+    proposals: Mapping[str, HistoryEntry] = {},
 ) -> dict[str, Any]:
     """Everything that is shown, as it goes into the JSON; `zookeeper`: its hosts, as they were asked.
 
-    `pauses`: what is known of the author of each pause, by `setting_key`.
+    `pauses`: what is known of the author of each pause, by `setting_key`; `proposals` by topology id.
     """
     known = [] if seen.controller is None else seen.controller.capacities
     return {
@@ -70,7 +71,7 @@ def gather(
         "settings": _settings(seen, now_ms, pauses),
         "capacity": in_words(known),
         "capacities": msgspec.to_builtins(known),
-        "topologies": _topologies(paths, seen, reports, problems, now_ms),
+        "topologies": _topologies(paths, seen, reports, problems, now_ms, proposals),
         "problems": [{"path": path, "text": text} for path, text in sorted(problems.items())],
     }
 
@@ -253,8 +254,14 @@ def _oldest_reports(reports: list[LoadReport], topologies: Mapping[str, Topology
 
 
 def _topologies(
-    paths: Paths, seen: StoreSnapshot, reports: list[LoadReport], problems: Mapping[str, str], now_ms: int
+    paths: Paths,
+    seen: StoreSnapshot,
+    reports: list[LoadReport],
+    problems: Mapping[str, str],
+    now_ms: int,
+    proposals: Mapping[str, HistoryEntry],
 ) -> list[dict[str, Any]]:
+    most_s = seen.controller.approval_max_age_s if seen.controller else None
     views = {} if seen.controller is None else {v.id: v for v in seen.controller.topologies}
     written = _oldest_reports(reports, seen.topologies)
     rows = []
@@ -265,6 +272,10 @@ def _topologies(
         setting = seen.mode_setting(name)
         unreadable = [problems[p] for p in (paths.topology(i), paths.plan(i), paths.status(i)) if p in problems]
         message = plan.message if plan else None
+        proposed = proposals[i].plan if i in proposals else None
+        proposed_s = round((now_ms - proposed.created_at_ms) / 1000, 1) if proposed else None
+        if proposed_s is not None and most_s is not None and proposed_s > most_s:  # nobody may approve it
+            proposed = proposed_s = None
         rows.append(
             {
                 "name": name,
@@ -281,6 +292,8 @@ def _topologies(
                 "planner": message.planner if message else None,
                 "planReason": message.reason if message else None,
                 "planAgeS": round((now_ms - plan.since_ms) / 1000, 1) if plan and message else None,
+                "proposedPlan": proposed.plan_id if proposed else None,
+                "proposedAgeS": proposed_s,
                 "state": status.state if status else None,
                 "code": status.code if status else None,
                 "stateText": state_text(status),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 
 import msgspec
@@ -12,7 +13,11 @@ from stormpilot.messages.core import ClusterSnapshot, HistoryEntry, PlanMessage,
 from stormpilot.messages.moves import MoveState
 from stormpilot.messages.rollouts import Rollout, belongs_to, whole_plans
 from stormpilot.messages.settings import AuditRecord, DrainSetting
+from stormpilot.observe.plausible import read_message
+from stormpilot.observe.reader import StoreSnapshot
 from stormpilot.operate.operator import Operator
+from stormpilot.zookeeper.client import ZooKeeper
+from stormpilot.zookeeper.paths import Paths
 
 
 class HistoryStep(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -57,6 +62,19 @@ def history(operator: Operator, topology_id: str) -> list[HistoryStep]:
         whole = whole[1:] if whole and whole[0].rollout_of == target else whole
         first = 0 if whole and belongs_to(whole[0], target) else 1
     return [HistoryStep(back=i, entry=e) for i, e in enumerate(whole, start=first)]
+
+
+def proposals(zookeeper: ZooKeeper, paths: Paths, seen: StoreSnapshot) -> dict[str, HistoryEntry]:
+    """Proposals by topology id that are newer than what is published, and can be read."""
+    ids = sorted(seen.topologies)
+    nodes = zookeeper.read([paths.proposal(i) for i in ids], keep_denied=True)
+    found = {}
+    for i, node in zip(ids, nodes, strict=True):
+        with contextlib.suppress(UsageError):
+            if node is not None:
+                found[i] = read_message(node, HistoryEntry, paths.proposal(i))
+    published = {i: p.message.created_at_ms for i, p in seen.plans.items() if p.message is not None}
+    return {i: entry for i, entry in found.items() if entry.plan.created_at_ms > published.get(i, 0)}
 
 
 def before_first(operator: Operator, topology_id: str, kept: Sequence[HistoryStep]) -> HistoryEntry | None:
