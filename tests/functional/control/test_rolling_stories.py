@@ -85,8 +85,8 @@ def test_a_plan_that_moves_a_spout_restarts_and_says_why() -> None:
     w.tell(30)
     assert w.rollout(t) is None
     (entry,) = w.history(t)
-    text = "its workers restart, since they cannot all be emptied: 4 executors of 4 components cannot be routed around, "
-    assert entry.move_strategy == f"restart: {text}`stormpilot explain` says why"
+    why = "4 executors of 4 components cannot be routed around, `stormpilot explain` says why"
+    assert entry.move_strategy == f"restart: its workers restart, since they cannot all be emptied: {why}"
     assert w.slots(t) == SOURCE_TOO
 
 
