@@ -92,7 +92,7 @@ def cells(runs: list[dict[str, Any]]) -> list[list[str]]:
 
 
 def kept(runs: list[dict[str, Any]]) -> str:
-    """How many runs kept the limit, and how far from the plan the busiest node was, in a sentence."""
+    """Number of runs that kept the limit, and how far from the plan the busiest node was, in a sentence."""
     within = sum(r["within_limit"] for r in runs)
     beyond = [r["busiest_after_percent"] - r["busiest_planned_percent"] for r in runs]
     return (

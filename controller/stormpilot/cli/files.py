@@ -205,7 +205,7 @@ def _decoded(path: Path, data: bytes, kind: type[T]) -> T:
 
 
 def malformed(data: bytes, error: msgspec.DecodeError) -> str:
-    """What is wrong with malformed JSON; of one that is torn, where, and what helps."""
+    """The fault of malformed JSON; of one that is torn, where, and what helps."""
     text, _, at = str(error).partition("(byte ")
     if "truncated" in text:
         return f"it breaks off after byte {len(data):,}, in the middle of a value: write or copy the whole file again"

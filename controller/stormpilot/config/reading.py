@@ -72,7 +72,7 @@ def parse(text: str, where: str, folder: Path = Path()) -> Config:
 
 
 def _other_file(root: yaml.Node) -> str:
-    """What a file is that has not one section of ours; empty: a configuration, as far as its first level tells."""
+    """Kind of a file that has not one section of ours; empty: a configuration, as far as its first level tells."""
     if not isinstance(root, yaml.MappingNode):
         return ""
     keys = [str(key.value) for key, _ in root.value]

@@ -102,7 +102,7 @@ class _Tried:
 
     @property
     def limiting(self) -> str:
-        """What is full first: a component, or a node's CPU or a slot's memory."""
+        """The limit that is reached first: a component, or a node's CPU or a slot's memory."""
         first = min(self._supports, key=self._supports.__getitem__)
         return first if self._supports[first] <= self.supported_tps else (self._found.resources or first)
 

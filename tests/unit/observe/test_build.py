@@ -346,7 +346,7 @@ def test_not_ready_names_silent_tasks_by_component_and_when_they_are_due() -> No
 def test_not_ready_says_when_silent_tasks_are_overdue() -> None:
     some = {s: report(s, tasks=(1, 2, 3)) for s in (60.0, 100.0)}
     readiness = believe(cluster("a", "b"), topology(PLACE), some).readiness[TOPOLOGY]
-    assert readiness.text == "1 of 4 tasks have no recent report (sink 1), overdue for 40 s"
+    assert readiness.text == "1 of 4 tasks has no recent report (sink 1), overdue for 40 s"
     assert readiness.expected_at_ms is None
 
 
