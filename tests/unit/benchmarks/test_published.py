@@ -15,6 +15,7 @@ import pytest
 from benchmarks.accuracy import page as accuracy_page
 from benchmarks.accuracy import table as accuracy_table
 from benchmarks.control import page as control_page
+from benchmarks.demo import repeated
 from benchmarks.flow import __main__ as flow_main
 from benchmarks.headlines import other_pages
 from benchmarks.headlines import page as headlines_page
@@ -49,6 +50,10 @@ def accuracy(_: Path) -> str:
 
 def control(_: Path) -> str:
     return control_page.page(parts("control"))
+
+
+def demo(_: Path) -> str:
+    return repeated.page(found("demo"))
 
 
 def flow(_: Path) -> str:
@@ -102,7 +107,7 @@ def startup(folder: Path) -> str:
     return (folder / "startup.md").read_text()
 
 
-MAKERS = (accuracy, control, flow, headlines, history, hook, moves, profile, react, sizes, soak, startup)
+MAKERS = (accuracy, control, demo, flow, headlines, history, hook, moves, profile, react, sizes, soak, startup)
 
 
 @pytest.mark.parametrize("make", MAKERS, ids=lambda m: m.__name__)
