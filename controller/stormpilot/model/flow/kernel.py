@@ -56,7 +56,7 @@ def follow(
                     for m in range(f.first_member[f.order[i]], f.first_member[f.order[i] + 1]):
                         s.sums[f.members[m], :] = 0.0
         for i in range(lo, hi):
-            change += _receive(f, f.order[i], place, node_of, received, totals, s)
+            change += _receive(f, t, f.order[i], place, node_of, received, totals, s)
         if not f.cyclic[t] or change <= SETTLED * (totals[ALL] + NOTHING):
             break
     for i in range(lo, hi):
@@ -77,19 +77,47 @@ def cpu_of(f: Flows, c: int, e: int, tps: float) -> float:
 
 
 @jit
-def _receive(f: Flows, c: int, place: Ints, node_of: Ints, received: Floats, totals: Floats, s: Scratch) -> float:
-    """Work out what the executors of component c receive; returns by how much that changed (tuples/s)."""
+def _receive(
+    f: Flows, t: int, c: int, place: Ints, node_of: Ints, received: Floats, totals: Floats, s: Scratch
+) -> float:
+    """Work out what the executors of component c of topology t receive; returns by how much that changed (tuples/s).
+
+    Where streams go in circles all of them together receive as much as measured: who sends more tuples than others for
+    each that he gets would else multiply them round by round.
+    """
+    everything, workers, hosts, racks = totals[ALL], totals[WORKERS], totals[HOSTS], totals[RACKS]
+    edges = s.emitted[0]
     for g in range(f.first_group[c], f.first_group[c + 1]):
         if f.group_rule[g] == KEYED:
             by_keys(f, g, place, node_of, received, totals, s)
     split(f, c, place, node_of, received, totals, s)
+    part = 1.0
+    if f.cyclic[t]:
+        part = _part_of_measured(f, c, s)
+        totals[ALL] = everything + part * (totals[ALL] - everything)
+        totals[WORKERS] = workers + part * (totals[WORKERS] - workers)
+        totals[HOSTS] = hosts + part * (totals[HOSTS] - hosts)
+        totals[RACKS] = racks + part * (totals[RACKS] - racks)
+        for i in range(edges, min(s.emitted[0], len(s.out_tps))):
+            s.out_tps[i] *= part
     change = 0.0
     for m in range(f.first_member[c], f.first_member[c + 1]):
         e = f.members[m]
+        s.new_tps[e] *= part
         change += abs(s.new_tps[e] - received[e])
         received[e] = s.new_tps[e]
         s.new_tps[e] = 0.0
     return change
+
+
+@jit
+def _part_of_measured(f: Flows, c: int, s: Scratch) -> float:
+    """What the executors of component c receive as measured, as a part of what they would receive; 1 where none do."""
+    measured, now = 0.0, 0.0
+    for m in range(f.first_member[c], f.first_member[c + 1]):
+        measured += f.received_tps[f.members[m]]
+        now += s.new_tps[f.members[m]]
+    return measured / now if measured > 0.0 and now > 0.0 else 1.0
 
 
 @jit

@@ -323,6 +323,36 @@ class TestPropagation:
         assert p.received_tps.tolist() == pytest.approx([0, 20, 20, 0])
         assert p.inter_node_tps == pytest.approx(0)
 
+    def test_streams_in_a_circle_do_not_multiply_where_some_executor_sends_more_than_it_gets(self) -> None:
+        """Task 3 sends 8 tuples for each that it gets, and gets five times as many: as many go round as before.
+
+        Else what goes round would grow from pass to pass, to 1e42 tuples/s.
+        """
+        t = topology("t", {"spout": 1, "a": 1, "b": 2}, streams=[("spout", "a"), ("a", "b")], cpu_mhz=10.0)
+        inputs = {
+            "a": [Input(component="spout"), Input(component="b", stream="again", grouping="FIELDS")],
+            "b": [Input(component="a"), Input(component="a", stream="k", grouping="FIELDS")],
+        }
+        components = [msgspec.structs.replace(c, inputs=inputs.get(c.id, [])) for c in t.components]
+        rates = {
+            "default": {(1, 2): 10.0, (2, 4): 40.0},
+            "k": {(2, 3): 10.0, (2, 4): 50.0},
+            "again": {(3, 2): 80.0, (4, 2): 10.0},
+        }
+        edges = [msgspec.structs.replace(e, stream=s) for s, own in rates.items() for e in traffic("t", own)]
+        model = Model(
+            supervisors=[supervisor("n1"), supervisor("n2")],
+            topologies=[msgspec.structs.replace(t, components=components)],
+            traffic=edges,
+        )
+        beside = placed(model, t1=("n1", 6700), t2=("n1", 6700), t3=("n1", 6700), t4=("n2", 6700))
+        flow = flow_model(model)
+        p = flow.predict(beside)
+        assert p.received_tps.tolist() == pytest.approx([0, 100, 50, 50])
+        assert p.total_tps == pytest.approx(200)
+        assert p.inter_node_tps == pytest.approx(50 + 100 * (50 / 9) / (10 + 400 + 50 / 9))
+        assert flow.pairs(beside)[2].sum() == pytest.approx(200)
+
 
 def test_predicted_model_says_the_same_in_pairs() -> None:
     model = chain()
