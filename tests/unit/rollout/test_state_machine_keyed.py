@@ -22,6 +22,7 @@ def test_most_tasks_of_a_component_with_keyed_state_come_back_together() -> None
     assert r.routes is not None
     (route,) = r.routes.components
     assert {route.partitions.count(t) for t in WORK} == {64}
+    assert route.handovers == [], "it names them until their state has arrived"
 
 
 def test_tasks_whose_tuples_cannot_be_given_back_stay_named_until_they_can_however_late() -> None:
