@@ -8,8 +8,9 @@ import pytest
 
 from contract.zookeeper_contract import ZooKeeperContract
 from doubles.memory_zookeeper import MemoryZooKeeper
+from stormpilot.errors import RefusedError
 from stormpilot.local.zookeeper import LocalZooKeeper
-from stormpilot.zookeeper.client import ZooKeeper, connect
+from stormpilot.zookeeper.client import Put, ZooKeeper, connect
 
 
 class TestInMemory(ZooKeeperContract):
@@ -25,3 +26,9 @@ class TestInStormsJars(ZooKeeperContract):
         client = connect(zookeeper.hosts)
         yield client
         client.stop()
+
+    def test_what_is_refused_for_another_reason_is_told_and_undoes_all(self, zk: ZooKeeper) -> None:
+        zk.client.create("/passing", ephemeral=True)
+        with pytest.raises(RefusedError, match="refuses to write /passing/below: NoChildrenForEphemerals"):
+            zk.commit([Put("/before", b"1", None), Put("/passing/below", b"1", None)])
+        assert zk.read(["/before"]) == [None]
