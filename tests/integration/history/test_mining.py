@@ -255,6 +255,11 @@ def test_nothing_in_the_selected_time_is_an_error(command: Command, hour: Path) 
         command("--log", str(hour), "made1", "--since", "2030-01-01")
 
 
+def test_a_topology_that_the_log_lacks_is_told_with_those_that_it_has(command: Command, hour: Path) -> None:
+    with pytest.raises(NothingFoundError, match=r"the log has nothing of made; it has made1-\S+, made2-\S+"):
+        command("--log", str(hour), "made")
+
+
 @pytest.mark.spark
 def test_log_lies_wherever_spark_reads(spark: SparkSession, hour: Path) -> None:
     """A file system of Hadoop's that is not the local one; HDFS and object stores are reached by the same way."""

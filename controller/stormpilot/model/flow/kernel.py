@@ -112,7 +112,7 @@ def _receive(
 
 @jit
 def _part_of_measured(f: Flows, c: int, s: Scratch) -> float:
-    """What the executors of component c receive as measured, as a part of what they would receive; 1 where none do."""
+    """Measured tuples/s that the executors of component c receive, as a part of those predicted; 1 where none do."""
     measured, now = 0.0, 0.0
     for m in range(f.first_member[c], f.first_member[c + 1]):
         measured += f.received_tps[f.members[m]]
