@@ -161,7 +161,7 @@ def test_executors_and_places_that_are_others_now_end_it(phase: str) -> None:
     unplaced = msgspec.structs.replace(last, supervisor=None, port=None)
     for facts, text in (
         (with_executors(now, most), "the executors of the topology are others now"),
-        (with_executors(now, [*most, unplaced]), "1 executors have no slot on a live supervisor"),
+        (with_executors(now, [*most, unplaced]), "1 executor has no slot on a live supervisor"),
         (replace(now, supervisors=now.supervisors - {"d"}), "supervisor d is gone"),
         (replace(now, forbidden_target="its target is drained"), "its target is drained"),
     ):
