@@ -48,6 +48,7 @@ def _lines(found: list[table.Row], result: dict[str, Any]) -> list[str]:
         f"[JSON](accuracy.json).",
         "",
         table.sentence(found)
+        + _by_run(found)
         + f". The goal was {table.GOAL_MEDIAN:.0%} and {table.GOAL_P95:.0%}. The constants in use "
         f"come from a run before this one; how much a window is taken to vary by itself ({NOISE_RATIO:.0%}) was chosen "
         "on the windows of the run of 27 November 2026. That an executor keeps what it takes asleep when its tuples "
@@ -90,6 +91,17 @@ def _lines(found: list[table.Row], result: dict[str, Any]) -> list[str]:
             for name, t in result["threads"].items()
         ),
     ]
+
+
+def _by_run(found: list[table.Row]) -> str:
+    """Errors of each run, where there are several."""
+    seeds = sorted({r.seed for r in found})
+    each = [table.summary([r for r in found if r.seed == seed]) for seed in seeds]
+    told = [
+        f"{x['after_node_median']:.1%} and {x['after_node_p95']:.1%} with seed {seed}"
+        for seed, x in zip(seeds, each, strict=True)
+    ]
+    return f"; run by run {', '.join(told)}" if len(seeds) > 1 else ""
 
 
 def _seeds(seeds: list[int]) -> str:
