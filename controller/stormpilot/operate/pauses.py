@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterable
 
 from stormpilot.errors import RefusedError, UsageError
 from stormpilot.messages.controller_state import ControllerState
 from stormpilot.messages.core import HistoryEntry
 from stormpilot.messages.settings import ALL, MODES, ModeSetting, PauseSetting, setting_key
-from stormpilot.observe.plausible import read_message
+from stormpilot.observe.plausible import readable
 from stormpilot.operate.change import Change
 from stormpilot.operate.operator import Operator
 from stormpilot.operate.parameters import AnyTopology, ModeWord
@@ -81,14 +80,7 @@ def _danger(operator: Operator, name: str | None) -> str:
 
 def pauses(zookeeper: ZooKeeper, paths: Paths, keys: Iterable[str]) -> dict[str, PauseSetting]:
     """Pauses by `setting_key`, with author and reason; a pause that cannot be read holds, and is left out."""
-    names = sorted(keys)
-    nodes = zookeeper.read([paths.pause(key) for key in names], keep_denied=True)
-    found = {}
-    for key, node in zip(names, nodes, strict=True):
-        with contextlib.suppress(UsageError):
-            if node is not None:
-                found[key] = read_message(node, PauseSetting, paths.pause(key))
-    return found
+    return readable(zookeeper, {key: paths.pause(key) for key in sorted(keys)}, PauseSetting)
 
 
 def check_mode(mode: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Sequence
 
 import msgspec
@@ -13,7 +12,7 @@ from stormpilot.messages.core import ClusterSnapshot, HistoryEntry, PlanMessage,
 from stormpilot.messages.moves import MoveState
 from stormpilot.messages.rollouts import Rollout, belongs_to, whole_plans
 from stormpilot.messages.settings import AuditRecord, DrainSetting
-from stormpilot.observe.plausible import read_message
+from stormpilot.observe.plausible import readable
 from stormpilot.observe.reader import StoreSnapshot
 from stormpilot.operate.operator import Operator
 from stormpilot.zookeeper.client import ZooKeeper
@@ -66,13 +65,7 @@ def history(operator: Operator, topology_id: str) -> list[HistoryStep]:
 
 def proposals(zookeeper: ZooKeeper, paths: Paths, seen: StoreSnapshot) -> dict[str, HistoryEntry]:
     """Proposals by topology id that are newer than what is published, and can be read."""
-    ids = sorted(seen.topologies)
-    nodes = zookeeper.read([paths.proposal(i) for i in ids], keep_denied=True)
-    found = {}
-    for i, node in zip(ids, nodes, strict=True):
-        with contextlib.suppress(UsageError):
-            if node is not None:
-                found[i] = read_message(node, HistoryEntry, paths.proposal(i))
+    found = readable(zookeeper, {i: paths.proposal(i) for i in sorted(seen.topologies)}, HistoryEntry)
     published = {i: p.message.created_at_ms for i, p in seen.plans.items() if p.message is not None}
     return {i: entry for i, entry in found.items() if entry.plan.created_at_ms > published.get(i, 0)}
 

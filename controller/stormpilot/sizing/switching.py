@@ -25,9 +25,9 @@ class Executors:
 
 @dataclass(frozen=True)
 class Switched:
-    """First tasks of the executors that are to get tuples, by component, and the rate of a source that they support.
+    """First tasks of the executors that are to get tuples, by component, and the rate that they support.
 
-    `limiting`: what is full first.
+    `supported_tps` is of each source; `limiting`: the component, node or slot that is full first.
     """
 
     active: Mapping[str, list[int]]
@@ -43,11 +43,11 @@ class Switched:
 def switched(
     problem: Problem, executors: Mapping[str, Executors], rate_tps: float, cores: Mapping[str, float]
 ) -> Switched:
-    """The fewest changes of who gets tuples with which the executors support a rate, or come as near as they can.
+    """Executors that support a rate, or come near to it, changed from those that get tuples now one at a time.
 
     As long as the rate is not supported, one more executor of what is full first begins to get tuples, that with which
     most is supported. Where it is, those that are not needed for it end. Of equal ones the node counts that is fullest,
-    then the lowest begins, the highest ends.
+    then the lowest begins, the highest ends. Each step is the best one by itself: other steps may need fewer executors.
 
     Parameters
     ----------
