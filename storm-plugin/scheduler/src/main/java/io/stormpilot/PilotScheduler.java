@@ -5,6 +5,7 @@ import io.stormpilot.scheduler.PilotMetrics;
 import io.stormpilot.scheduler.StateWriter;
 import io.stormpilot.scheduler.message.PlanKeys;
 import io.stormpilot.scheduler.round.Fallback;
+import io.stormpilot.scheduler.round.IdleCluster;
 import io.stormpilot.scheduler.round.Memory;
 import io.stormpilot.scheduler.round.Round;
 import io.stormpilot.scheduler.round.RoundOutcome;
@@ -74,6 +75,9 @@ public final class PilotScheduler implements IScheduler {
 
   /** A round told nothing, since ZooKeeper was not read, or what is there is not ours. */
   private boolean untold;
+
+  /** What the last round was given, where it had nothing to do; else null. */
+  private IdleCluster idle;
 
   /** When the last round ended; when it began, where the clock was set back meanwhile. */
   private long lastRoundMs;
@@ -184,6 +188,20 @@ public final class PilotScheduler implements IScheduler {
       takeOver(now);
     }
     View view = watch != null && watch.refreshed() ? watch.view() : View.UNKNOWN;
+    JsonObject guarantees = guarantees();
+    IdleCluster before = idle;
+    idle = null;
+    if (before != null) {
+      if (!newTerm
+          && !outbox.dropped()
+          && before.goesOn(topologies, cluster, view, guarantees, now)) {
+        stateWriter.leadsOn(cluster, now);
+        metrics.leftOut();
+        idle = before;
+        return;
+      }
+      before.end(memory);
+    }
     RoundOutcome outcome =
         new Round(config, memory, fallback, topologies, cluster, view, now).run();
     metrics.count(outcome);
@@ -193,7 +211,10 @@ public final class PilotScheduler implements IScheduler {
         stateWriter.takeOver(leader.ours());
         untold = false;
       }
-      stateWriter.write(outcome, shim.with(guarantees()), memory, cluster, view, now);
+      boolean news = stateWriter.write(outcome, shim.with(guarantees), memory, cluster, view, now);
+      if (outcome.idle() && !news) {
+        idle = new IdleCluster(outcome, cluster, view, guarantees, now);
+      }
     } else {
       untold = true;
     }

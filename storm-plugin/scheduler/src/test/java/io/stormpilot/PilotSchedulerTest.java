@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertDoesNotThrow;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import com.codahale.metrics.Gauge;
 import com.google.gson.JsonObject;
 import io.stormpilot.scheduler.message.Limits;
 import io.stormpilot.scheduler.message.Payload;
@@ -246,6 +247,61 @@ class PilotSchedulerTest {
         JsonObject shim = read(zk, "/elsewhere/v1/cluster").getAsJsonObject("shim");
         assertTrue(shim.get("version").getAsString().matches("\\d+\\..*"), shim.toString());
         assertTrue(cluster.getStatus("t").contains("field planId is missing"));
+      } finally {
+        scheduler.cleanup();
+      }
+    }
+  }
+
+  @Test
+  void roundsWithNothingToDoAreLeftOutUntilAPlanComes() throws Exception {
+    try (TestZookeeper zookeeper = new TestZookeeper();
+        CuratorFramework zk = zookeeper.patientClient()) {
+      Map<String, Object> conf = zookeeper.conf();
+      conf.put(PilotConfig.LOAD_TIMEOUT, 60);
+      conf.put(PilotConfig.TAKE_OVER_GRACE, 0);
+      StormMetricsRegistry registry = new StormMetricsRegistry();
+      PilotScheduler scheduler = new PilotScheduler();
+      scheduler.prepare(conf, registry);
+      try {
+        Gauge<Long> leftOut =
+            registry.registerGauge("stormpilot:rounds-left-out", () -> -1L); // ours
+        Story story = Story.twoWorkers();
+        Runnable round =
+            () -> {
+              Cluster cluster = story.cluster();
+              scheduler.schedule(cluster.getTopologies(), cluster);
+              story.keep(cluster);
+            };
+        round.run();
+        assertEquals(0, leftOut.getValue());
+        eventually(
+            "rounds are left out",
+            SOON,
+            () -> {
+              round.run();
+              return leftOut.getValue() > 0;
+            });
+
+        zk.create()
+            .creatingParentsIfNeeded()
+            .forPath("/stormpilot/v1/plans/t", "{\"schema\":1}".getBytes(StandardCharsets.UTF_8));
+        eventually(
+            "the plan is seen",
+            SOON,
+            () -> {
+              round.run();
+              return read(zk, "/stormpilot/v1/status/t")
+                  .get("state")
+                  .getAsString()
+                  .equals("rejected");
+            });
+
+        long before = leftOut.getValue();
+        story.loseExecutorsOn("sup-1");
+        round.run();
+        assertEquals(before, leftOut.getValue());
+        story.assertNobodyLost();
       } finally {
         scheduler.cleanup();
       }

@@ -26,9 +26,9 @@ import org.apache.storm.shade.org.apache.curator.framework.CuratorFramework;
  * How long {@code schedule()} takes on a large cluster: {@code make bench-control} runs it. Prints
  * one line of JSON with milliseconds of every round: of Storm's own scheduler with nothing to do
  * (the baseline), of noticing that no executor has moved, of ours with all plans in force and
- * nothing changed, of ours in the round after plans that move one worker of every topology were
- * published, and of ours in the round after half of the supervisors were lost. A real ZooKeeper is
- * beside it.
+ * nothing changed, when it is left out and when it is not, of ours in the round after plans that
+ * move one worker of every topology were published, and of ours in the round after half of the
+ * supervisors were lost. A real ZooKeeper is beside it.
  */
 public final class ScheduleBenchmark {
 
@@ -41,6 +41,7 @@ public final class ScheduleBenchmark {
   private final CuratorFramework zk;
   private final int supervisors;
   private int published;
+  private int told;
 
   private ScheduleBenchmark(int supervisors, int count, int executors, CuratorFramework zk) {
     this.zk = zk;
@@ -62,6 +63,7 @@ public final class ScheduleBenchmark {
         CuratorFramework zk = zookeeper.client()) {
       Map<String, Object> conf = zookeeper.conf();
       conf.put(PilotConfig.LOAD_TIMEOUT, 60);
+      conf.put(PilotConfig.TAKE_OVER_GRACE, 0);
       PilotScheduler ours = new PilotScheduler();
       ours.prepare(conf, new StormMetricsRegistry());
       try {
@@ -79,6 +81,7 @@ public final class ScheduleBenchmark {
         times.put("compared", bench.compared(WARM_UP + rounds).subList(WARM_UP, WARM_UP + rounds));
         bench.rounds(WARM_UP, pilot);
         times.put("unchanged", bench.rounds(rounds, pilot));
+        times.put("whole", bench.rounds(rounds, bench::anew, pilot));
         List<Double> moves = new ArrayList<>();
         for (int i = 1; i <= Math.max(rounds / 10, 3); i++) {
           bench.publish(i);
@@ -99,10 +102,20 @@ public final class ScheduleBenchmark {
     rounds(2, cluster -> scheduler.schedule(cluster.getTopologies(), cluster));
   }
 
+  /** Have the next round not left out. */
+  private void anew(Cluster cluster) {
+    cluster.setStatus("nobody", "round " + ++told);
+  }
+
   private List<Double> rounds(int n, Consumer<Cluster> schedule) {
+    return rounds(n, cluster -> {}, schedule);
+  }
+
+  private List<Double> rounds(int n, Consumer<Cluster> before, Consumer<Cluster> schedule) {
     List<Double> times = new ArrayList<>();
     for (int i = 0; i < n; i++) {
       Cluster cluster = story.cluster();
+      before.accept(cluster);
       long start = System.nanoTime();
       schedule.accept(cluster);
       times.add((System.nanoTime() - start) / 1e6);

@@ -15,7 +15,7 @@ public final class PilotMetrics {
   private final AtomicLong plansRejected = new AtomicLong();
   private final AtomicLong workersMoved = new AtomicLong();
   private final AtomicLong failedRounds = new AtomicLong();
-
+  private final AtomicLong roundsLeftOut = new AtomicLong();
   private final AtomicLong foreignRoot = new AtomicLong();
 
   /** Show them among Nimbus's metrics. */
@@ -25,6 +25,7 @@ public final class PilotMetrics {
     register(registry, "stormpilot:plans-rejected", plansRejected);
     register(registry, "stormpilot:workers-moved", workersMoved);
     register(registry, "stormpilot:failed-rounds", failedRounds);
+    register(registry, "stormpilot:rounds-left-out", roundsLeftOut);
     register(registry, "stormpilot:foreign-root", foreignRoot);
   }
 
@@ -43,6 +44,11 @@ public final class PilotMetrics {
   /** A round failed. */
   public void failed() {
     failedRounds.incrementAndGet();
+  }
+
+  /** A round had nothing to do, and was left out. */
+  public void leftOut() {
+    roundsLeftOut.incrementAndGet();
   }
 
   /** Whether the znodes at our root are of another Storm cluster. */

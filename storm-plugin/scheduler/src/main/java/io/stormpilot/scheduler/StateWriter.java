@@ -71,8 +71,10 @@ public final class StateWriter {
    * Write what is new after a round; returns at once. While folders cannot be listed the snapshots
    * name them, so that others see the cluster as it is and why no plans are applied. What an
    * earlier leader wrote into them stays: its statuses, and where executors ran that are nowhere.
+   *
+   * @return whether anything was new
    */
-  public void write(
+  public boolean write(
       RoundOutcome round,
       ClusterSnapshot.Shim shim,
       Memory memory,
@@ -80,13 +82,26 @@ public final class StateWriter {
       View view,
       long now) {
     outbox.leading();
+    boolean news = false;
     if (view.loaded() && view.listed(Folder.STATUSES)) {
-      writeStatuses(round.statuses(), cluster, view, now);
+      news = writeStatuses(round.statuses(), cluster, view, now);
     }
-    writeCluster(
-        ClusterSnapshot.of(
-            shim.withEpoch(view.epoch()), cluster, memory.knownPorts(), view.problems()));
-    writeTopologies(round.snapshots(), view);
+    news |=
+        writeCluster(
+            ClusterSnapshot.of(
+                shim.withEpoch(view.epoch()), cluster, memory.knownPorts(), view.problems()));
+    news |= writeTopologies(round.snapshots(), view);
+    clean(cluster, now);
+    return news;
+  }
+
+  /** After a round that was left out: this Nimbus leads on, and nothing is new. */
+  public void leadsOn(Cluster cluster, long now) {
+    outbox.leading();
+    clean(cluster, now);
+  }
+
+  private void clean(Cluster cluster, long now) {
     if (now - cleanedAtMs >= CLEAN_EVERY_MS) {
       cleanedAtMs = now;
       Set<String> alive = Set.copyOf(cluster.getTopologies().getAllIds());
@@ -109,22 +124,27 @@ public final class StateWriter {
         });
   }
 
-  private void writeStatuses(List<Status> statuses, Cluster cluster, View view, long now) {
+  private boolean writeStatuses(List<Status> statuses, Cluster cluster, View view, long now) {
     StatusBoard.show(statuses, cluster);
-    for (Status status : board.news(statuses, view.statuses(), now)) {
+    List<Status> news = board.news(statuses, view.statuses(), now);
+    for (Status status : news) {
       String path = paths.status(status.topologyId());
       offer(path, store -> store.write(path, status.json()));
     }
+    return !news.isEmpty();
   }
 
-  private void writeCluster(ClusterSnapshot snapshot) {
-    if (!snapshot.equals(lastCluster)) {
-      lastCluster = snapshot;
-      offer(paths.cluster(), store -> writer.write(snapshot, store));
+  private boolean writeCluster(ClusterSnapshot snapshot) {
+    if (snapshot.equals(lastCluster)) {
+      return false;
     }
+    lastCluster = snapshot;
+    offer(paths.cluster(), store -> writer.write(snapshot, store));
+    return true;
   }
 
-  private void writeTopologies(List<TopologySnapshot> snapshots, View view) {
+  private boolean writeTopologies(List<TopologySnapshot> snapshots, View view) {
+    boolean news = false;
     Map<String, TopologySnapshot> written = new HashMap<>();
     for (TopologySnapshot snapshot : snapshots) {
       String id = snapshot.topology().getId();
@@ -136,6 +156,7 @@ public final class StateWriter {
       if (!view.loaded() && !(view.listed(Folder.TOPOLOGIES) && snapshot.isWhole())) {
         continue;
       }
+      news = true;
       written.put(id, snapshot);
       offer(paths.topology(id), store -> writer.write(snapshot, store));
       if (before == null) {
@@ -144,6 +165,7 @@ public final class StateWriter {
     }
     lastTopologies.clear();
     lastTopologies.putAll(written);
+    return news;
   }
 
   /**

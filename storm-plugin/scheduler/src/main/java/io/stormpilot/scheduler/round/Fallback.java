@@ -199,6 +199,14 @@ public final class Fallback {
     }
   }
 
+  /**
+   * Whether it did nothing in the last {@link #schedule}, given that every executor had a slot. The
+   * ResourceAwareScheduler is asked for more workers then, and has no use for them.
+   */
+  boolean wasIdle() {
+    return !asked || scheduler.getClass() == ResourceAwareScheduler.class;
+  }
+
   public Map<String, Map<String, Double>> config() {
     Map<String, Map<String, Double>> config = scheduler.config();
     return config == null ? Map.of() : config;

@@ -1,13 +1,16 @@
 package io.stormpilot.scheduler.round;
 
 import io.stormpilot.scheduler.state.KnownPorts;
+import java.util.Collection;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.Map;
 import java.util.Set;
 import org.apache.storm.scheduler.Cluster;
+import org.apache.storm.scheduler.SupervisorDetails;
 import org.apache.storm.scheduler.Topologies;
 import org.apache.storm.scheduler.TopologyDetails;
+import org.apache.storm.scheduler.WorkerSlot;
 
 /** What a leading Nimbus remembers from round to round. */
 public final class Memory {
@@ -30,6 +33,14 @@ public final class Memory {
     portRest.observe(cluster.getUsedSlots(), now);
     refusedBefore = refused;
     refused = new HashSet<>();
+  }
+
+  /**
+   * All was as in the last round until then: what this remembers is as if it had been seen again.
+   */
+  void stood(Map<String, SupervisorDetails> supervisors, Collection<WorkerSlot> used, long until) {
+    knownPorts.observe(supervisors, until);
+    portRest.observe(used, until);
   }
 
   /** The cluster refuses a change; returns whether that is news: not so in the round before. */

@@ -15,9 +15,12 @@ import io.stormpilot.scheduler.state.Placement;
 import io.stormpilot.scheduler.state.TopologySnapshot;
 import io.stormpilot.scheduler.state.View;
 import java.util.ArrayList;
+import java.util.Collection;
+import java.util.EnumSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
+import java.util.Set;
 import java.util.TreeMap;
 import java.util.stream.Collectors;
 import org.apache.storm.scheduler.Cluster;
@@ -51,6 +54,9 @@ import org.slf4j.LoggerFactory;
 public final class Round {
 
   private static final Logger LOG = LoggerFactory.getLogger(Round.class);
+
+  /** Of a topology of which every executor has a slot. */
+  private static final Set<Intent> NOTHING_TO_DO = EnumSet.of(Intent.STILL, Intent.FALLBACK);
 
   private final PilotConfig config;
   private final Memory memory;
@@ -139,7 +145,25 @@ public final class Round {
         topologies.values().stream().map(Round::snapshot).toList(),
         plansApplied,
         decisions.newlyRejected(),
-        moved.workersMoved());
+        moved.workersMoved(),
+        !justLeads && isIdle(topologies.values(), intents));
+  }
+
+  /**
+   * Whether every executor has its slot and nothing waits for another round: no plan to be decided
+   * upon or carried out, no port that may be offered again, no scheduler that has to be asked.
+   */
+  private boolean isIdle(Collection<TopologyContext> topologies, Map<String, Intent> intents) {
+    return view.loaded()
+        && fallback.wasIdle()
+        && memory.knownPorts().allOffered(cluster.getSupervisors().keySet())
+        && topologies.stream()
+            .allMatch(
+                topology ->
+                    NOTHING_TO_DO.contains(intents.get(topology.id()))
+                        && !topology.current().isEmpty()
+                        && topology.unassigned().isEmpty()
+                        && topology.candidate() == null);
   }
 
   /** As the cluster is now, without what is kept for isolated topologies now. */

@@ -12,10 +12,12 @@ import java.util.List;
  * @param plansApplied plans whose last worker came to its place since the round before
  * @param plansRejected plans that were rejected for the first time
  * @param workersMoved workers that start at a new place
+ * @param idle it had nothing to do, and no passing of time alone gives the next one anything
  */
 public record RoundOutcome(
     List<Status> statuses,
     List<TopologySnapshot> snapshots,
     int plansApplied,
     int plansRejected,
-    int workersMoved) {}
+    int workersMoved,
+    boolean idle) {}

@@ -52,6 +52,18 @@ public final class KnownPorts {
     return hidden;
   }
 
+  /** Whether these supervisors offer each port that is known of them. */
+  public boolean allOffered(Set<String> supervisors) {
+    for (String supervisor : supervisors) {
+      for (long seenMs : lastSeenMs.getOrDefault(supervisor, Map.of()).values()) {
+        if (seenMs != observedMs) {
+          return false;
+        }
+      }
+    }
+    return true;
+  }
+
   /** The ports known of a supervisor. */
   public Set<Integer> of(String supervisor) {
     return new HashSet<>(lastSeenMs.getOrDefault(supervisor, Map.of()).keySet());

@@ -53,13 +53,14 @@ public record TopologySnapshot(
 
   /** Whether both snapshots have the same content; cheap, for it compares references first. */
   public boolean sameContent(TopologySnapshot other) {
-    if (other == null || placement != other.placement) {
-      return false;
-    }
-    TopologyDetails a = topology;
-    TopologyDetails b = other.topology;
+    return other != null && placement == other.placement && same(topology, other.topology);
+  }
+
+  /** Whether a topology is what it was; Nimbus makes its details anew for each round. */
+  public static boolean same(TopologyDetails a, TopologyDetails b) {
     return a.getNumWorkers() == b.getNumWorkers()
         && a.getLaunchTime() == b.getLaunchTime()
+        && same(a.getTopologySubmitter(), b.getTopologySubmitter())
         && same(a.getConf(), b.getConf())
         && same(a.getTopology(), b.getTopology())
         && same(a.getExecutorToComponent(), b.getExecutorToComponent());

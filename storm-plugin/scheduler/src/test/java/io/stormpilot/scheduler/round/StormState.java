@@ -1,6 +1,7 @@
 package io.stormpilot.scheduler.round;
 
 import java.util.ArrayList;
+import java.util.Collection;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
@@ -9,6 +10,7 @@ import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
 import java.util.function.Predicate;
+import java.util.stream.Collectors;
 import org.apache.storm.Config;
 import org.apache.storm.Constants;
 import org.apache.storm.daemon.nimbus.Nimbus;
@@ -40,6 +42,10 @@ final class StormState {
 
   final Map<String, Object> conf = new HashMap<>(DEFAULTS);
   final Map<String, Set<Integer>> ports = new TreeMap<>();
+
+  /** As Nimbus keeps what it has read: the very object, as long as nothing is changed. */
+  private final Map<String, Map<String, Object>> readConfs = new HashMap<>();
+
   private final Set<WorkerSlot> hiddenOnce = new HashSet<>();
   final Map<String, Integer> executors = new TreeMap<>();
   final Map<String, Integer> workers = new TreeMap<>();
@@ -157,6 +163,8 @@ final class StormState {
     Map<String, Object> topologyConf = new HashMap<>(conf);
     topologyConf.put(Config.TOPOLOGY_NAME, Notation.name(id));
     topologyConf.putAll(topologyConfs.getOrDefault(id, Map.of()));
+    topologyConf =
+        readConfs.merge(id, topologyConf, (kept, read) -> kept.equals(read) ? kept : read);
     return new TopologyDetails(
         id,
         topologyConf,
@@ -181,5 +189,48 @@ final class StormState {
                       .add(e.getStartTask()));
     }
     return placement;
+  }
+
+  /** Where the tasks are: {@code "sup-0:6700"}; fails when they are not together. */
+  String slotOf(String topology, String tasks) {
+    Set<Integer> wanted =
+        Notation.executors(tasks).stream()
+            .map(ExecutorDetails::getStartTask)
+            .collect(Collectors.toSet());
+    return placement(topology).entrySet().stream()
+        .filter(worker -> worker.getValue().equals(wanted))
+        .map(Map.Entry::getKey)
+        .findFirst()
+        .orElseThrow(
+            () ->
+                new AssertionError(topology + ": none has " + tasks + ": " + placement(topology)));
+  }
+
+  /** Every executor of every topology is in exactly one slot, and no slot has two topologies. */
+  void assertNobodyLost() {
+    Set<String> slots = new HashSet<>();
+    executors.forEach(
+        (id, count) -> {
+          Collection<Set<Integer>> sets = placement(id).values();
+          Set<Integer> tasks = new TreeSet<>();
+          sets.forEach(tasks::addAll);
+          if (tasks.size() != count || sets.stream().mapToInt(Set::size).sum() != count) {
+            throw new AssertionError(id + " lost or doubled executors: " + placement(id));
+          }
+          for (String slot : placement(id).keySet()) {
+            if (!slots.add(slot)) {
+              throw new AssertionError(slot + " has two topologies");
+            }
+          }
+        });
+  }
+
+  /** Exactly these tasks run. */
+  void assertRunning(String topology, Set<Integer> tasks) {
+    Set<Integer> running = new TreeSet<>();
+    placement(topology).values().forEach(running::addAll);
+    if (!running.equals(tasks)) {
+      throw new AssertionError(topology + " runs " + placement(topology));
+    }
   }
 }

@@ -2,6 +2,7 @@ package io.stormpilot.scheduler.round;
 
 import static io.stormpilot.scheduler.state.View.Root.OURS;
 
+import com.google.gson.JsonObject;
 import io.stormpilot.scheduler.message.Plan;
 import io.stormpilot.scheduler.message.PlanEntry;
 import io.stormpilot.scheduler.message.Status;
@@ -9,13 +10,11 @@ import io.stormpilot.scheduler.state.Modes;
 import io.stormpilot.scheduler.state.PilotConfig;
 import io.stormpilot.scheduler.state.Placement;
 import io.stormpilot.scheduler.state.View;
-import java.util.Collection;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
-import java.util.TreeSet;
 import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 import org.apache.storm.DaemonConfig;
@@ -39,6 +38,7 @@ import org.apache.storm.scheduler.WorkerSlot;
 public final class Story {
 
   private static final long STEP_MS = 10_000;
+  private static final JsonObject NO_GUARANTEES = new JsonObject();
 
   private final StormState storm = new StormState();
   private final Map<String, PlanEntry> plans = new HashMap<>();
@@ -52,6 +52,9 @@ public final class Story {
   private boolean failedOver;
   private boolean controllerUp = true;
   private long epoch;
+  private RoundOutcome last;
+  private IdleCluster idle;
+  private int leftOut;
   private IScheduler fallbackScheduler = new DefaultScheduler();
   private Fallback fallback;
   private Memory memory;
@@ -78,6 +81,16 @@ public final class Story {
   public Story with(String key, Object value) {
     storm.conf.put(key, value);
     return this;
+  }
+
+  Story withoutLeavingOut() {
+    leftOut = -1;
+    return this;
+  }
+
+  /** How many rounds were left out, since they had nothing to do. */
+  int leftOut() {
+    return leftOut;
   }
 
   public Story fallback(IScheduler scheduler) {
@@ -114,7 +127,7 @@ public final class Story {
   }
 
   public void hidePort(String supervisor, int port) {
-    storm.ports.get(supervisor).remove(port);
+    storm.ports.getOrDefault(supervisor, new HashSet<>()).remove(port);
   }
 
   public void showPort(String supervisor, int port) {
@@ -134,10 +147,7 @@ public final class Story {
     storm.takeForDead(slot -> slot.getNodeId().equals(supervisor));
   }
 
-  /**
-   * A worker process died and does not come back: Nimbus drops its executors and hides its port for
-   * a round.
-   */
+  /** A worker process died for good: Nimbus drops its executors and hides its port. */
   public void loseWorker(String slotId) {
     WorkerSlot lost = Notation.slot(slotId);
     storm.drop(lost::equals);
@@ -283,6 +293,7 @@ public final class Story {
     PilotConfig config = PilotConfig.of(storm.conf);
     if (memory == null) {
       memory = new Memory(config.portRestMs());
+      idle = null;
       if (failedOver) {
         memory.takeOver(now);
       }
@@ -292,16 +303,27 @@ public final class Story {
     }
     Cluster cluster = storm.cluster();
     View view = loaded ? view() : View.UNKNOWN;
+    if (idle != null) {
+      if (idle.goesOn(cluster.getTopologies(), cluster, view, NO_GUARANTEES, now)) {
+        leftOut++;
+        return last;
+      }
+      idle.end(memory);
+    }
     RoundOutcome round =
         new Round(config, memory, fallback, cluster.getTopologies(), cluster, view, now).run();
+    last = round;
     List<Status> said = round.statuses();
     StatusBoard.show(said, cluster);
-    for (Status status : board.news(said, written, now)) {
+    List<Status> news = board.news(said, written, now);
+    for (Status status : news) {
       written.put(status.topologyId(), status);
     }
     if (loaded) {
       round.snapshots().forEach(s -> snapshots.put(s.topology().getId(), s.placement()));
     }
+    boolean leavesOut = leftOut >= 0 && round.idle() && news.isEmpty();
+    idle = leavesOut ? new IdleCluster(round, cluster, view, NO_GUARANTEES, now) : null;
     statuses = said.stream().collect(Collectors.toMap(Status::topologyId, s -> s));
     storm.keep(cluster);
     return round;
@@ -333,36 +355,12 @@ public final class Story {
 
   /** Where the tasks are: {@code "sup-0:6700"}; fails when they are not together. */
   public String slotOf(String topology, String tasks) {
-    Set<Integer> wanted =
-        Notation.executors(tasks).stream()
-            .map(ExecutorDetails::getStartTask)
-            .collect(Collectors.toSet());
-    return placement(topology).entrySet().stream()
-        .filter(worker -> worker.getValue().equals(wanted))
-        .map(Map.Entry::getKey)
-        .findFirst()
-        .orElseThrow(
-            () ->
-                new AssertionError(topology + ": none has " + tasks + ": " + placement(topology)));
+    return storm.slotOf(topology, tasks);
   }
 
   /** Every executor of every topology is in exactly one slot, and no slot has two topologies. */
   public void assertNobodyLost() {
-    Set<String> slots = new HashSet<>();
-    storm.executors.forEach(
-        (id, count) -> {
-          Collection<Set<Integer>> sets = placement(id).values();
-          Set<Integer> tasks = new TreeSet<>();
-          sets.forEach(tasks::addAll);
-          if (tasks.size() != count || sets.stream().mapToInt(Set::size).sum() != count) {
-            throw new AssertionError(id + " lost or doubled executors: " + placement(id));
-          }
-          for (String slot : placement(id).keySet()) {
-            if (!slots.add(slot)) {
-              throw new AssertionError(slot + " has two topologies");
-            }
-          }
-        });
+    storm.assertNobodyLost();
   }
 
   /** The status that the last round gave a topology. */
@@ -376,11 +374,7 @@ public final class Story {
 
   /** Exactly these tasks run. */
   public void assertRunning(String topology, Integer... tasks) {
-    Set<Integer> running = new TreeSet<>();
-    placement(topology).values().forEach(running::addAll);
-    if (!running.equals(new TreeSet<>(List.of(tasks)))) {
-      throw new AssertionError(topology + " runs " + placement(topology));
-    }
+    storm.assertRunning(topology, Set.of(tasks));
   }
 
   /** {@code applied/OK}: its state and reason. */
@@ -396,5 +390,10 @@ public final class Story {
 
   public String ui(String topology) {
     return storm.uiStatuses.get(topology);
+  }
+
+  /** Nimbus was started anew, or somebody else wrote there. */
+  void forgetSentence(String topology) {
+    storm.uiStatuses.remove(topology);
   }
 }

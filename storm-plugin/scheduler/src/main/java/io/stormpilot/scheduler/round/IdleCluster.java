@@ -1,0 +1,115 @@
+package io.stormpilot.scheduler.round;
+
+import com.google.gson.JsonObject;
+import io.stormpilot.scheduler.state.TopologySnapshot;
+import io.stormpilot.scheduler.state.View;
+import java.util.Collection;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Objects;
+import java.util.Set;
+import org.apache.storm.scheduler.Cluster;
+import org.apache.storm.scheduler.SchedulerAssignment;
+import org.apache.storm.scheduler.SupervisorDetails;
+import org.apache.storm.scheduler.Topologies;
+import org.apache.storm.scheduler.TopologyDetails;
+import org.apache.storm.scheduler.WorkerSlot;
+
+/**
+ * What a round was given that had nothing to do. One that is given the same has nothing to do
+ * either, and is left out. Nimbus makes all objects anew for each round, so that their content is
+ * compared: whatever a round goes by. One round a minute is not left out, whether it need be or
+ * not.
+ */
+public final class IdleCluster {
+
+  private static final long AT_MOST_MS = 60_000;
+
+  private final Map<String, TopologySnapshot> topologies = new HashMap<>();
+  private final Map<String, SupervisorDetails> supervisors;
+  private final Set<String> blacklistedHosts;
+  private final Map<String, List<String>> racks;
+  private final Map<String, String> sentences;
+  private final View view;
+  private final JsonObject guarantees;
+  private final long sinceMs;
+  private long untilMs;
+
+  /**
+   * The cluster after a round that was {@linkplain RoundOutcome#idle idle}.
+   *
+   * @param guarantees what users are guaranteed or have as pools
+   */
+  public IdleCluster(
+      RoundOutcome round, Cluster cluster, View view, JsonObject guarantees, long now) {
+    round.snapshots().forEach(snapshot -> topologies.put(snapshot.topology().getId(), snapshot));
+    this.supervisors = Map.copyOf(cluster.getSupervisors());
+    this.blacklistedHosts = Set.copyOf(cluster.getBlacklistedHosts());
+    this.racks = cluster.getNetworkTopography();
+    this.sentences = new HashMap<>(cluster.getStatusMap());
+    this.view = view;
+    this.guarantees = guarantees;
+    this.sinceMs = now;
+    this.untilMs = now;
+  }
+
+  /** Whether a round that is given this can be left out. */
+  public boolean goesOn(
+      Topologies all, Cluster cluster, View newView, JsonObject newGuarantees, long now) {
+    boolean same =
+        now >= untilMs
+            && now - sinceMs < AT_MOST_MS
+            && newView.equals(view)
+            && newGuarantees.equals(guarantees)
+            && sameSupervisors(cluster)
+            && sameTopologies(all.getTopologies(), cluster)
+            && cluster.getStatusMap().equals(sentences);
+    if (same) {
+      untilMs = now;
+    }
+    return same;
+  }
+
+  /** Before the next round that is not left out: what was there until now was seen until now. */
+  public void end(Memory memory) {
+    Set<WorkerSlot> used = new HashSet<>();
+    topologies.values().forEach(snapshot -> used.addAll(snapshot.placement().workers().keySet()));
+    memory.stood(supervisors, used, untilMs);
+  }
+
+  private boolean sameSupervisors(Cluster cluster) {
+    Map<String, SupervisorDetails> now = cluster.getSupervisors();
+    return now.size() == supervisors.size()
+        && cluster.getBlacklistedHosts().equals(blacklistedHosts)
+        && cluster.getNetworkTopography().equals(racks)
+        && now.values().stream().allMatch(s -> same(s, supervisors.get(s.getId())));
+  }
+
+  private static boolean same(SupervisorDetails now, SupervisorDetails before) {
+    return before != null
+        && Objects.equals(now.getHost(), before.getHost())
+        && now.getAllPorts().equals(before.getAllPorts())
+        && Objects.equals(now.getSchedulerMeta(), before.getSchedulerMeta())
+        && now.getTotalCpu() == before.getTotalCpu()
+        && now.getTotalMemory() == before.getTotalMemory()
+        && now.getTotalGenericResources().equals(before.getTotalGenericResources());
+  }
+
+  private boolean sameTopologies(Collection<TopologyDetails> now, Cluster cluster) {
+    Map<String, SchedulerAssignment> assignments = cluster.getAssignments();
+    return now.size() == topologies.size()
+        && assignments.size() == topologies.size()
+        && now.stream().allMatch(t -> same(t, topologies.get(t.getId()), assignments));
+  }
+
+  private static boolean same(
+      TopologyDetails now, TopologySnapshot before, Map<String, SchedulerAssignment> assignments) {
+    if (before == null || !TopologySnapshot.same(now, before.topology())) {
+      return false;
+    }
+    SchedulerAssignment assignment = assignments.get(now.getId());
+    return assignment != null && assignment.getExecutorToSlot().equals(before.placement().slots());
+  }
+}
