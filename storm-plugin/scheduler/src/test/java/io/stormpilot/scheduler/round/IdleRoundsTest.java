@@ -1,12 +1,15 @@
 package io.stormpilot.scheduler.round;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import com.google.gson.JsonObject;
 import io.stormpilot.scheduler.message.Mode;
 import io.stormpilot.scheduler.message.Settings;
 import io.stormpilot.scheduler.state.Modes;
 import io.stormpilot.scheduler.state.PilotConfig;
+import io.stormpilot.scheduler.state.View;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -18,6 +21,7 @@ import java.util.stream.Stream;
 import org.apache.storm.Config;
 import org.apache.storm.DaemonConfig;
 import org.apache.storm.generated.SharedMemory;
+import org.apache.storm.scheduler.Cluster;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
@@ -102,6 +106,30 @@ class IdleRoundsTest {
     event.happens().accept(story);
     story.round();
     assertEquals(2, story.leftOut());
+  }
+
+  @Test
+  void racksAndGuaranteesCount() {
+    Story story = Story.twoWorkers();
+    RoundOutcome round = story.round();
+    Cluster cluster = story.cluster();
+    View view = Notation.view(Map.of());
+    JsonObject none = new JsonObject();
+    IdleCluster idle = new IdleCluster(round, cluster, view, none, story.now());
+    assertTrue(idle.goesOn(cluster.getTopologies(), cluster, view, none, story.now()));
+
+    JsonObject guaranteed = new JsonObject();
+    guaranteed.addProperty("jerry", 100);
+    assertFalse(idle.goesOn(cluster.getTopologies(), cluster, view, guaranteed, story.now()));
+
+    Cluster inRacks =
+        new Cluster(cluster) {
+          @Override
+          public Map<String, List<String>> getNetworkTopography() {
+            return Map.of("rack-1", List.of(Notation.host("sup-0")));
+          }
+        };
+    assertFalse(idle.goesOn(cluster.getTopologies(), inRacks, view, none, story.now()));
   }
 
   @Test
