@@ -1,6 +1,7 @@
 """Measures what is missing, and shows the table.
 
-`connections` needs no cluster; `fewest` asks how many nodes hold a rate. Of `chain`, `flights` and `wordcount` it makes
+`connections` needs no cluster; `fewest` asks how many nodes hold a rate, `changing` what planning anew gains when the
+traffic has changed. Of `chain`, `flights` and `wordcount` it makes
 everybody's plan, then measures passes of every placement once. What was measured is kept after every placement: a run
 that was interrupted, or that `--minutes` ended, goes on with what is missing when it is started again; `--restart`
 begins anew.
@@ -17,7 +18,7 @@ from typing import Any
 from rich.console import Console
 
 from benchmarks.command import STARTED_S, console, exit_with, machine, results_of, resumable, say
-from benchmarks.headlines import connections, fewest, other_pages, page, runs
+from benchmarks.headlines import changing, connections, fewest, other_pages, page, runs
 from benchmarks.headlines.cases import CASES, measured_on
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -28,8 +29,10 @@ TOPOLOGIES = 1000
 PASSES, FULL_PASSES = 3, 6
 REPETITIONS, FULL_REPETITIONS = 2, 5
 """Of the question how many nodes hold a rate."""
-FEWEST = "fewest"
-PARTS = ["connections", *CASES, FEWEST]
+FEWEST, CHANGING = "fewest", "changing"
+CHANGES, FULL_CHANGES = 3, 6
+"""Of the traffic of the reference chain."""
+PARTS = ["connections", *CASES, FEWEST, CHANGING]
 PHASE_S, LONG_PHASE_S = 10.0, 30.0
 
 
@@ -69,7 +72,9 @@ def measure(arguments: argparse.Namespace, passes: int, repetitions: int, ends_s
     left = {c.name: n for c in wanted if (n := runs.missing(c, passes, OUT, arguments.full))}
     clock = runs.Clock(ends_s, sum(left.values()))
     asked = FEWEST in parts and fewest.missing(OUT, repetitions)
-    if not (left or asked) or not clock.allows(runs.PREPARED_S):
+    changes = FULL_CHANGES if arguments.full else CHANGES
+    changed = CHANGING in parts and changing.missing(OUT, changes)
+    if not (left or asked or changed) or not clock.allows(runs.PREPARED_S):
         return
     with runs.isolated(say) as cluster:
         if asked and clock.allows(fewest.MEASURED_S):
@@ -77,6 +82,8 @@ def measure(arguments: argparse.Namespace, passes: int, repetitions: int, ends_s
         for case in wanted:
             if case.name in left:
                 runs.measure(cluster, case, passes, OUT, swept=arguments.full, clock=clock, say=say)
+        if changed and clock.allows(changing.MEASURED_S):
+            changing.measure(cluster, CASES["chain"], changes, OUT, clock, say)
 
 
 def restore(published: Path, out: Path) -> None:
@@ -88,6 +95,7 @@ def restore(published: Path, out: Path) -> None:
     files |= {out / f"{p['case']}-{p['pass']}.json": p for p in found.get("passes", []) if p["case"] in here}
     if found.get("machine", {}).get("cpu") == cpu:
         files |= {out / "connections.json": found["connections"], out / fewest.FILE: found.get(FEWEST)}
+        files |= {out / changing.FILE: found.get(CHANGING)}
     for file, content in files.items():
         if content and not file.exists():
             file.write_text(json.dumps(content, indent=1) + "\n")
@@ -101,14 +109,14 @@ def completed(found: dict[str, Any], published: Path) -> dict[str, Any]:
     kept = [name for name in CASES if name in was["cases"] and name not in found["cases"]]
     for name in kept:
         was["cases"][name]["parameters"]["cpu"] = measured_on(was, was["cases"][name])
-    whole = {key: found[key] or was.get(key) for key in ("connections", FEWEST)}
+    whole = {key: found.get(key) or was.get(key) for key in ("connections", FEWEST, CHANGING)}
     order = list(CASES)
     both = {name: was["cases"][name] for name in kept} | found["cases"]
     passes = [p for p in was["passes"] if p["case"] in kept] + found["passes"]
     return {
         **found,
         **whole,
-        "machine": was["machine"] if kept or any(whole[key] != found[key] for key in whole) else found["machine"],
+        "machine": was["machine"] if kept or any(whole[key] != found.get(key) for key in whole) else found["machine"],
         "cases": {name: both[name] for name in order if name in both},
         "passes": sorted(passes, key=lambda p: order.index(p["case"])),
     }
@@ -116,13 +124,14 @@ def completed(found: dict[str, Any], published: Path) -> dict[str, Any]:
 
 def collect() -> dict[str, Any]:
     """Everything that was measured."""
-    network, nodes = OUT / "connections.json", OUT / fewest.FILE
+    network, nodes, turns = OUT / "connections.json", OUT / fewest.FILE, OUT / changing.FILE
     plans = {name: OUT / f"{name}-plans.json" for name in CASES}
     return {
         "benchmark": "headlines",
         "machine": machine(),
         "connections": json.loads(network.read_text()) if network.exists() else None,
         FEWEST: json.loads(nodes.read_text()) if nodes.exists() else None,
+        CHANGING: json.loads(turns.read_text()) if turns.exists() else None,
         "cases": {name: json.loads(file.read_text()) for name, file in plans.items() if file.exists()},
         "others": other_pages.lines(RESULTS),
         "missing": other_pages.missing(RESULTS),

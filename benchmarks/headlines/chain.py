@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from streamparse.thrift import (
@@ -39,6 +40,8 @@ class Chain:
         Tuples that a stage sends for each that comes.
     keys
         How many keys there are.
+    turns
+        By stage, selectivities that take turns: `{"stage_1": "3x240,1x240"}` sends three for one for 240 s, then one.
     """
 
     stages: int = 5
@@ -46,6 +49,7 @@ class Chain:
     payload_bytes: int = 500
     selectivity: float = 1.0
     keys: int = 1000
+    turns: Mapping[str, str] = field(default_factory=dict)
 
     def conf(self, schedule: str) -> dict[str, Any]:
         """The part of the topology's configuration that its components read."""
@@ -62,9 +66,12 @@ class Chain:
         bolts = {}
         for n, name in enumerate(names[1:], 1):
             stateful = n % 2 == 0
+            own: dict[str, Any] = {"chain.stateful": stateful}
+            if name in self.turns:
+                own["chain.selectivity.schedule"] = self.turns[name]
             bolts[name] = Bolt(
                 bolt_object=_java("ChainBolt"),
-                common=self._common(names[n - 1], stateful, {"chain.stateful": stateful}, FIELDS),
+                common=self._common(names[n - 1], stateful, own, FIELDS),
             )
         bolts["last"] = Bolt(bolt_object=_java("SinkBolt"), common=self._common(names[-1], False, {}, []))
         return StormTopology(

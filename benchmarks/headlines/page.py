@@ -13,7 +13,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.headlines import fewest_page, network_page
+from benchmarks.headlines import changing, fewest_page, network_page
 from benchmarks.headlines.cases import measured_on
 from benchmarks.headlines.contenders import LATENCY, ROOM, WHO
 from benchmarks.markdown import WIDTH, filled, table
@@ -157,7 +157,8 @@ def _stays(found: dict[str, Any], case: str) -> bool:
 
 def summary(found: dict[str, Any]) -> list[list[str]]:
     """All headlines, those of other pages last."""
-    own = headlines(found) + (fewest_page.headline(found["fewest"]) if found.get("fewest") else [])
+    own: list[list[str]] = headlines(found) + (fewest_page.headline(found["fewest"]) if found.get("fewest") else [])
+    own += changing.headlines(found["changing"], spread) if found.get("changing") else []
     own += [network_page.headline(found["connections"])] if found["connections"] else []
     return [[*line, OWN] for line in own] + found.get("others", [])
 
@@ -203,6 +204,8 @@ def sections(found: dict[str, Any]) -> list[str]:
         paragraphs += [filled(text) for text in _notes(found)]
     if found.get("fewest"):
         paragraphs += fewest_page.section(found["fewest"])
+    if found.get("changing"):
+        paragraphs += changing.section(found["changing"], spread)
     if found["connections"]:
         paragraphs += network_page.section(found["connections"])
     return paragraphs

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from benchmarks.command import machine
-from benchmarks.headlines import fewest, fewest_page, other_pages, page
+from benchmarks.headlines import changing, fewest, fewest_page, other_pages, page
 from benchmarks.headlines.__main__ import completed, restore
 from benchmarks.headlines.cases import FLAT_OUT_TPS, Case
 from benchmarks.headlines.chain import Chain
@@ -341,3 +341,46 @@ def ours_on(model: Model) -> Plan:
         supervisor=workers[0].supervisor, port=workers[0].port, executors=[*workers[0].executors, *rest]
     )
     return Plan(topologies=[TopologyPlan(id="t", workers=workers)])
+
+
+def test_stages_take_turns_in_sending_more_tuples_than_come() -> None:
+    turning = changing.case(Case("chain", 100.0, 50, chain=Chain()))
+    assert turning.chain is not None
+    bolts = turning.chain.topology().bolts
+    schedules = {
+        name: conf["chain.selectivity.schedule"]
+        for name, bolt in bolts.items()
+        if "chain.selectivity.schedule" in (conf := json.loads(bolt.common.json_conf))
+    }
+    assert schedules == {
+        "stage_1": "3x360,1x360",
+        "stage_3": "0.333333x360,3x360",
+        "stage_5": "1x360,0.333333x360",
+    }
+    assert turning.schedule == "2000x10", "nothing but the rate"
+
+
+def test_planning_anew_is_compared_within_each_turn() -> None:
+    def windows(ms: float) -> list[dict[str, Any]]:
+        return [{"mean_ms": ms, "p99_ms": 2 * ms, "inter_node_share": 0.5}] * 2
+
+    def turn(online: float) -> dict[str, Any]:
+        ms = {"default": 10.0, "offline": 9.0, "online of the turn before": 10.0, "best of the turn before": 8.0}
+        return {
+            "heavy": "first",
+            "load_average": 1.0,
+            "measured": {who: windows(m) for who, m in {**ms, "online": online, "best": 8.0}.items()},
+        }
+
+    run = {"rate_tps": 2000.0, "turn_s": 360, "heavier": 3, "windows": 2, "turns": [turn(9.0), turn(7.0), turn(8.0)]}
+    told = page.summary(found(*ABBA) | {"changing": run})
+    assert line(told, "`online` for the traffic of now to that for")[1:4] == [
+        "-20% (-30% to -10%)",
+        "ours: lower",
+        "yes",
+    ]
+    assert line(told, "`best` for the traffic of now to that for")[1:4] == ["+0% (+0% to +0%)", "ours: lower", "**no**"]
+    assert line(told, "`best` for the traffic of now to default")[1] == "-20% (-20% to -20%)"
+    text = "\n".join(page.sections(found(*ABBA) | {"changing": run}))
+    assert "| `online` of the turn before | 3 | 10.0 (10.0 to 10.0) | 20 (20 to 20) | 50% (50% to 50%) |" in text
+    assert "| Storm default | 3 | 10.0 (10.0 to 10.0) |" in text

@@ -14,14 +14,18 @@ import org.apache.storm.utils.ObjectReader;
 /**
  * A stage of the reference chain: sends {@code chain.selectivity} tuples on for each that comes (in
  * the mean, evenly spread). With {@code chain.stateful} it counts its keys, and what it sends has
- * another key, so that the next stage by key does not get its tuples from one task alone.
+ * another key, so that the next stage by key does not get its tuples from one task alone. With
+ * {@code chain.selectivity.schedule} the selectivity takes turns by the wall clock.
  */
 public final class ChainBolt extends BaseRichBolt {
 
   private static final int PRIME = 7919;
 
   private transient OutputCollector collector;
+  private static final double MILLIS = 1e3;
+
   private transient Map<Integer, Long> counts;
+  private transient ChainRates turns;
   private double selectivity;
   private double owed;
   private int keys;
@@ -32,6 +36,9 @@ public final class ChainBolt extends BaseRichBolt {
     this.collector = collector;
     this.selectivity = ObjectReader.getDouble(conf.get("chain.selectivity"));
     this.keys = ObjectReader.getInt(conf.get("chain.keys"));
+    if (conf.get("chain.selectivity.schedule") instanceof String schedule) {
+      this.turns = new ChainRates(schedule, 1);
+    }
     if (ObjectReader.getBoolean(conf.get("chain.stateful"), false)) {
       this.counts = new HashMap<>();
     }
@@ -44,7 +51,8 @@ public final class ChainBolt extends BaseRichBolt {
       counts.merge(key, 1L, Long::sum);
       key = (int) ((long) (key + 1) * PRIME % keys);
     }
-    for (owed += selectivity; owed >= 1; owed--) {
+    owed += turns == null ? selectivity : turns.at(System.currentTimeMillis() / MILLIS);
+    for (; owed >= 1; owed--) {
       collector.emit(tuple, new Values(key, tuple.getValue(1)));
     }
     collector.ack(tuple);

@@ -1,0 +1,183 @@
+"""Traffic that changes: the reference chain, whose heavy part moves from its first stages to its last ones and back.
+
+In one half of the turns `stage_1` sends three tuples for one and `stage_3` one for three, in the other half `stage_3`
+and `stage_5` do. In each turn it is measured under Storm's placement what the traffic is now, then everybody's
+placement runs: those that no traffic changes (Storm's, `offline`), those that were made for the traffic of the turn
+before, and those for the traffic of now. Turns apply them in turn forwards and backwards.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from benchmarks.flow.jobs import Job, Placer
+from benchmarks.headlines import runs
+from benchmarks.headlines.cases import Case
+from benchmarks.headlines.contenders import OURS, WHO, ours, roomy
+from benchmarks.headlines.phases import phase
+from benchmarks.markdown import filled, table
+from stormpilot.errors import UnreachableError
+from stormpilot.local.cluster import LocalCluster
+from stormpilot.model.compiled import compile_model
+from stormpilot.model.values import Model, Plan
+
+FILE = "changing.json"
+RATE_TPS = 2000.0
+TURN_S = 360
+HEAVIER = 3
+ADAPTED = ("online", "best")
+"""Who plans anew when the traffic has changed."""
+BEFORE = "{} of the turn before"
+WINDOWS = 2
+MEASURED_S = 2.5 * TURN_S
+
+
+def case(chain: Case) -> Case:
+    """The chain with stages that take turns in sending more."""
+    more, less, same = HEAVIER, 1 / HEAVIER, 1
+    turns = {
+        stage: f"{first:.6g}x{TURN_S},{then:.6g}x{TURN_S}"
+        for stage, (first, then) in {"stage_1": (more, same), "stage_3": (less, more), "stage_5": (same, less)}.items()
+    }
+    assert chain.chain is not None
+    return replace(
+        chain, name="chain-changing", rate_tps=RATE_TPS, steady=True, chain=replace(chain.chain, turns=turns)
+    )
+
+
+def missing(out: Path, changes: int) -> bool:
+    """Whether fewer changes of the traffic were measured."""
+    return len(_found(out)["turns"]) < changes
+
+
+def _found(out: Path) -> dict[str, Any]:
+    file = out / FILE
+    empty = {"rate_tps": RATE_TPS, "turn_s": TURN_S, "heavier": HEAVIER, "windows": WINDOWS, "turns": []}
+    return msgspec.json.decode(file.read_bytes()) if file.exists() else empty
+
+
+def measure(cluster: LocalCluster, chain: Case, changes: int, out: Path, clock: runs.Clock, say: runs.Say) -> None:
+    """Measure the changes that are missing, as long as there is time; the first turn is for plans alone."""
+    one, found = case(chain), _found(out)
+    with runs.running(cluster, one, one.name) as job, closing(Placer(cluster)) as placer:
+        _, model = phase(job, one, saturated=False)
+        storms = compile_model(model).plan_of(compile_model(model).current)
+        unchanged = {"default": storms, "offline": _plan(model, "offline")}
+        before: dict[str, Plan] = {}
+        while len(found["turns"]) < changes and clock.allows(TURN_S):
+            time.sleep(-time.time() % TURN_S)
+            number = int(time.time() // TURN_S)
+            try:
+                turn, before = _turn(job, placer, one, number, unchanged, before, say)
+            except UnreachableError as e:
+                say(f"changing traffic: {e}")
+                before = {}
+                continue
+            if turn["measured"]:
+                found["turns"].append(turn)
+                runs.keep(out / FILE, found)
+    runs.ended(cluster, job)
+
+
+def _turn(
+    job: Job,
+    placer: Placer,
+    one: Case,
+    number: int,
+    unchanged: Mapping[str, Plan],
+    before: Mapping[str, Plan],
+    say: runs.Say,
+) -> tuple[dict[str, Any], dict[str, Plan]]:
+    """Figures of all placements in a turn, none where one was not measured in it; and plans for its traffic."""
+    runs.moved(job, placer, unchanged["default"])
+    windows, model = _windows(job, one)
+    measured = {"default": windows}
+    now = {who: _plan(model, who) for who in ADAPTED}
+    others = {"offline": unchanged["offline"], **{BEFORE.format(who): plan for who, plan in before.items()}, **now}
+    order = list(others) if number // 2 % 2 else list(reversed(others))
+    for who in order if before else []:
+        runs.moved(job, placer, others[who])
+        measured[who], _ = _windows(job, one)
+    if not before or int(time.time() // TURN_S) != number:
+        say(f"changing traffic, turn {number}: plans alone")
+        return {"measured": {}}, now
+    for who, ones in measured.items():
+        say(f"changing traffic, turn {number}, {who}: {_latency(ones):.1f} ms mean, {_share(ones):.0%} between nodes")
+    load = round(os.getloadavg()[0], 2)
+    return {"heavy": "first" if number % 2 == 0 else "last", "measured": measured, "load_average": load}, now
+
+
+def _windows(job: Job, one: Case) -> tuple[list[dict[str, Any]], Model]:
+    found = [phase(job, one, saturated=False) for _ in range(WINDOWS)]
+    return [figures for figures, _ in found], found[-1][1]
+
+
+def _plan(model: Model, who: str) -> Plan:
+    answer = ours(roomy(model), OURS[who])
+    if isinstance(answer, str):
+        raise UnreachableError(f"{who}: no plan: {answer}")
+    return answer
+
+
+def _latency(windows: list[dict[str, Any]]) -> float:
+    return statistics.fmean(w["mean_ms"] for w in windows)
+
+
+def _share(windows: list[dict[str, Any]]) -> float:
+    return statistics.fmean(w["inter_node_share"] for w in windows)
+
+
+def _changes(found: dict[str, Any], who: str, other: str) -> list[float]:
+    """Relative difference of mean latencies in each turn."""
+    return [_latency(t["measured"][who]) / _latency(t["measured"][other]) - 1 for t in found["turns"]]
+
+
+def headlines(found: dict[str, Any], spread: Callable[[list[float], str], str]) -> list[list[str]]:
+    """What planning anew gains when the traffic has changed."""
+    lines = []
+    for who in ADAPTED:
+        what = f"reference chain, traffic that changes: mean latency, `{who}` for the traffic of now to {{}}"
+        for other, words in ((BEFORE.format(who), "that for the traffic before"), ("default", "default")):
+            changes = _changes(found, who, other)
+            reached = "yes" if statistics.median(changes) < 0 else "**no**"
+            lines.append([what.format(words), spread(changes, "+.0%"), "ours: lower", reached])
+    return lines
+
+
+def section(found: dict[str, Any], spread: Callable[[list[float], str], str]) -> list[str]:
+    """Paragraphs: what was asked, and the table."""
+    rows = []
+    for who in found["turns"][0]["measured"]:
+        ones = [t["measured"][who] for t in found["turns"]]
+        planner, _, made = who.partition(" ")
+        rows.append(
+            [
+                WHO.get(who, f"`{planner}` {made}".rstrip()),
+                str(len(ones)),
+                spread([_latency(o) for o in ones], ",.1f"),
+                spread([max(w["p99_ms"] for w in o) for o in ones], ",.0f"),
+                spread([_share(o) for o in ones], ".0%"),
+            ]
+        )
+    loads = [t["load_average"] for t in found["turns"]]
+    return [
+        "## Traffic that changes",
+        filled(
+            f"The reference chain at {found['rate_tps']:,.0f} tuples/s on the same nodes. Every {found['turn_s']} s "
+            f"its heavy part changes place: first `stage_1` sends {found['heavier']} tuples for one until `stage_3` "
+            f"sends one for {found['heavier']}, then `stage_3` and `stage_5` do. In each turn, after Storm's placement "
+            "has been measured, `online` and `best` plan for what was measured; each placement then runs for "
+            f"{found['windows']} windows, those that were made in the turn before as well. n: changes of the traffic; "
+            f"load average {min(loads):.1f} to {max(loads):.1f}."
+        ),
+        table(["placement", "n", "mean ms", "p99 ms", "between nodes"], rows),
+    ]
