@@ -45,8 +45,8 @@ public final class IdleCluster {
   public IdleCluster(
       RoundOutcome round, Cluster cluster, View view, JsonObject guarantees, long now) {
     round.snapshots().forEach(snapshot -> topologies.put(snapshot.topology().getId(), snapshot));
-    this.supervisors = Map.copyOf(cluster.getSupervisors());
-    this.blacklistedHosts = Set.copyOf(cluster.getBlacklistedHosts());
+    this.supervisors = new HashMap<>(cluster.getSupervisors());
+    this.blacklistedHosts = new HashSet<>(cluster.getBlacklistedHosts());
     this.racks = cluster.getNetworkTopography();
     this.sentences = new HashMap<>(cluster.getStatusMap());
     this.view = view;
