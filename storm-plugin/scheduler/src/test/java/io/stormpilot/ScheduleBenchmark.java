@@ -64,6 +64,7 @@ public final class ScheduleBenchmark {
       Map<String, Object> conf = zookeeper.conf();
       conf.put(PilotConfig.LOAD_TIMEOUT, 60);
       conf.put(PilotConfig.TAKE_OVER_GRACE, 0);
+      conf.put(PilotConfig.WORKER_SETTLE, 0);
       PilotScheduler ours = new PilotScheduler();
       ours.prepare(conf, new StormMetricsRegistry());
       try {

@@ -11,6 +11,7 @@ import java.util.Map;
 import java.util.Objects;
 import java.util.Set;
 import org.apache.storm.scheduler.Cluster;
+import org.apache.storm.scheduler.ExecutorDetails;
 import org.apache.storm.scheduler.SchedulerAssignment;
 import org.apache.storm.scheduler.SupervisorDetails;
 import org.apache.storm.scheduler.Topologies;
@@ -27,7 +28,7 @@ public final class IdleCluster {
 
   private static final long AT_MOST_MS = 60_000;
 
-  private final Map<String, TopologySnapshot> topologies = new HashMap<>();
+  private final Map<String, Whereabouts> topologies = new HashMap<>();
   private final Map<String, SupervisorDetails> supervisors;
   private final Set<String> blacklistedHosts;
   private final Map<String, List<String>> racks;
@@ -44,7 +45,9 @@ public final class IdleCluster {
    */
   public IdleCluster(
       RoundOutcome round, Cluster cluster, View view, JsonObject guarantees, long now) {
-    round.snapshots().forEach(snapshot -> topologies.put(snapshot.topology().getId(), snapshot));
+    round
+        .snapshots()
+        .forEach(s -> topologies.put(s.topology().getId(), Whereabouts.of(s, cluster)));
     this.supervisors = new HashMap<>(cluster.getSupervisors());
     this.blacklistedHosts = new HashSet<>(cluster.getBlacklistedHosts());
     this.racks = cluster.getNetworkTopography();
@@ -75,41 +78,85 @@ public final class IdleCluster {
   /** Before the next round that is not left out: what was there until now was seen until now. */
   public void end(Memory memory) {
     Set<WorkerSlot> used = new HashSet<>();
-    topologies.values().forEach(snapshot -> used.addAll(snapshot.placement().workers().keySet()));
+    topologies.values().forEach(w -> used.addAll(w.snapshot().placement().workers().keySet()));
     memory.stood(supervisors, used, untilMs);
   }
 
   private boolean sameSupervisors(Cluster cluster) {
     Map<String, SupervisorDetails> now = cluster.getSupervisors();
-    return now.size() == supervisors.size()
-        && cluster.getBlacklistedHosts().equals(blacklistedHosts)
-        && cluster.getNetworkTopography().equals(racks)
-        && now.values().stream().allMatch(s -> same(s, supervisors.get(s.getId())));
+    if (now.size() != supervisors.size()
+        || !cluster.getBlacklistedHosts().equals(blacklistedHosts)
+        || !cluster.getNetworkTopography().equals(racks)) {
+      return false;
+    }
+    for (SupervisorDetails supervisor : now.values()) {
+      SupervisorDetails before = supervisors.get(supervisor.getId());
+      if (before == null || !same(supervisor, before)) {
+        return false;
+      }
+    }
+    return true;
   }
 
   private static boolean same(SupervisorDetails now, SupervisorDetails before) {
-    return before != null
-        && Objects.equals(now.getHost(), before.getHost())
+    return Objects.equals(now.getHost(), before.getHost())
         && now.getAllPorts().equals(before.getAllPorts())
         && Objects.equals(now.getSchedulerMeta(), before.getSchedulerMeta())
         && now.getTotalCpu() == before.getTotalCpu()
         && now.getTotalMemory() == before.getTotalMemory()
-        && now.getTotalGenericResources().equals(before.getTotalGenericResources());
+        && (!(hasOthers(now) || hasOthers(before))
+            || now.getTotalGenericResources().equals(before.getTotalGenericResources()));
+  }
+
+  /** Whether it has resources beside CPU and memory. */
+  private static boolean hasOthers(SupervisorDetails supervisor) {
+    return supervisor.getTotalResources().getNormalizedResources().anyNonCpuOverZero();
   }
 
   private boolean sameTopologies(Collection<TopologyDetails> now, Cluster cluster) {
     Map<String, SchedulerAssignment> assignments = cluster.getAssignments();
-    return now.size() == topologies.size()
-        && assignments.size() == topologies.size()
-        && now.stream().allMatch(t -> same(t, topologies.get(t.getId()), assignments));
-  }
-
-  private static boolean same(
-      TopologyDetails now, TopologySnapshot before, Map<String, SchedulerAssignment> assignments) {
-    if (before == null || !TopologySnapshot.same(now, before.topology())) {
+    if (now.size() != topologies.size() || assignments.size() != topologies.size()) {
       return false;
     }
-    SchedulerAssignment assignment = assignments.get(now.getId());
-    return assignment != null && assignment.getExecutorToSlot().equals(before.placement().slots());
+    for (TopologyDetails topology : now) {
+      Whereabouts before = topologies.get(topology.getId());
+      if (before == null
+          || !TopologySnapshot.same(topology, before.snapshot().topology())
+          || !before.same(assignments.get(topology.getId()))) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  /** A topology's executors and their slots, in the order in which the cluster has them. */
+  private record Whereabouts(
+      TopologySnapshot snapshot, ExecutorDetails[] executors, WorkerSlot[] slots) {
+
+    static Whereabouts of(TopologySnapshot snapshot, Cluster cluster) {
+      var placed = cluster.getAssignmentById(snapshot.topology().getId()).getExecutorToSlot();
+      return new Whereabouts(
+          snapshot,
+          placed.keySet().toArray(ExecutorDetails[]::new),
+          placed.values().toArray(WorkerSlot[]::new));
+    }
+
+    /** Nimbus makes a map in the same order, as a rule: then nothing has to be searched for. */
+    boolean same(SchedulerAssignment assignment) {
+      if (assignment == null || assignment.getExecutorToSlot().size() != executors.length) {
+        return false;
+      }
+      int i = 0;
+      for (var placed : assignment.getExecutorToSlot().entrySet()) {
+        if (!placed.getKey().equals(executors[i])) {
+          return assignment.getExecutorToSlot().equals(snapshot.placement().slots());
+        }
+        if (!placed.getValue().equals(slots[i])) {
+          return false;
+        }
+        i++;
+      }
+      return true;
+    }
   }
 }

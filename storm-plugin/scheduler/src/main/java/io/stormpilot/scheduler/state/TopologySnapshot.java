@@ -6,6 +6,7 @@ import com.google.gson.JsonObject;
 import io.stormpilot.scheduler.message.Payload;
 import java.util.ArrayList;
 import java.util.Comparator;
+import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -63,7 +64,25 @@ public record TopologySnapshot(
         && same(a.getTopologySubmitter(), b.getTopologySubmitter())
         && same(a.getConf(), b.getConf())
         && same(a.getTopology(), b.getTopology())
-        && same(a.getExecutorToComponent(), b.getExecutorToComponent());
+        && sameEntries(a.getExecutorToComponent(), b.getExecutorToComponent());
+  }
+
+  /** Equality of maps that mostly have the same order, where nothing has to be searched for. */
+  private static <K, V> boolean sameEntries(Map<K, V> a, Map<K, V> b) {
+    if (a.size() != b.size()) {
+      return false;
+    }
+    Iterator<Map.Entry<K, V>> others = b.entrySet().iterator();
+    for (Map.Entry<K, V> entry : a.entrySet()) {
+      Map.Entry<K, V> other = others.next();
+      if (!entry.getKey().equals(other.getKey())) {
+        return a.equals(b);
+      }
+      if (!same(entry.getValue(), other.getValue())) {
+        return false;
+      }
+    }
+    return true;
   }
 
   private static boolean same(Object a, Object b) {
