@@ -21,12 +21,12 @@ import org.apache.storm.scheduler.WorkerSlot;
 /**
  * What a round was given that had nothing to do. One that is given the same has nothing to do
  * either, and is left out. Nimbus makes all objects anew for each round, so that their content is
- * compared: whatever a round goes by. One round a minute is not left out, whether it need be or
- * not.
+ * compared: whatever a round goes by. One round in two minutes is not left out, whether it need be
+ * or not.
  */
 public final class IdleCluster {
 
-  private static final long AT_MOST_MS = 60_000;
+  private static final long AT_MOST_MS = 120_000;
 
   private final Map<String, Whereabouts> topologies = new HashMap<>();
   private final Map<String, SupervisorDetails> supervisors;

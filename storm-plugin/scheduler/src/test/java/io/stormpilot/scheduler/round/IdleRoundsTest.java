@@ -94,7 +94,7 @@ class IdleRoundsTest {
         new Event("another Nimbus leads", Story::failOver),
         new Event("the UI forgot our sentence", s -> s.forgetSentence("t")),
         new Event("the clock was set back", s -> s.pass(-60_000)),
-        new Event("a minute has passed", s -> s.pass(60_000)));
+        new Event("two minutes have passed", s -> s.pass(120_000)));
   }
 
   @ParameterizedTest
@@ -133,12 +133,12 @@ class IdleRoundsTest {
   }
 
   @Test
-  void oneRoundAMinuteIsNotLeftOut() {
+  void oneRoundInTwoMinutesIsNotLeftOut() {
     Story story = idle();
     for (int round = 0; round < 60; round++) {
       story.round();
     }
-    assertEquals(1 + 50, story.leftOut());
+    assertEquals(1 + 55, story.leftOut());
   }
 
   /** For each of these, time alone gives a round something to do. */
