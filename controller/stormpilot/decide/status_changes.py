@@ -9,7 +9,16 @@ from stormpilot.messages.core import State, StatusMessage
 
 ANSWERS: Mapping[State, tuple[str, ...]] = {
     "waiting": ("PLAN_SET_INCOMPLETE", "PAUSED", "MODE_OFF", "ISOLATED"),
-    "moving": ("OK", "NO_FREE_SLOT", "MOVE_LIMIT", "GROUP_OVER_LIMIT", "WORKERS_SETTLING", "PAUSED", "MODE_OFF"),
+    "moving": (
+        "OK",
+        "NO_FREE_SLOT",
+        "MOVE_LIMIT",
+        "GROUP_OVER_LIMIT",
+        "WORKERS_SETTLING",
+        "MOVE_REFUSED",
+        "PAUSED",
+        "MODE_OFF",
+    ),
     "applied": ("OK",),
     "rejected": (
         "SUPERVISOR_GONE",

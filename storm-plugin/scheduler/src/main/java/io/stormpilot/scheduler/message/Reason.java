@@ -68,6 +68,8 @@ public enum Reason {
   MOVE_LIMIT,
   /** Workers that are to be moved have only just been started. */
   WORKERS_SETTLING,
+  /** Storm refuses a part of the plan, which is tried again in each round. */
+  MOVE_REFUSED,
   /** The fallback scheduler failed. */
   FALLBACK_FAILED;
 

@@ -149,8 +149,8 @@ final class StatusReport {
     }
     if (moves.refusal() != null) {
       String rest = "; Storm refuses the rest, which is tried again in each round: ";
-      String why = new Rejection(Reason.OK, moves.refusal()).text(); // cut, in one line
-      return ofPlanInForce(topology, State.MOVING, Reason.OK, text + rest + why);
+      String why = new Rejection(Reason.MOVE_REFUSED, moves.refusal()).text(); // cut, in one line
+      return ofPlanInForce(topology, State.MOVING, Reason.MOVE_REFUSED, text + rest + why);
     }
     if (moves.settling()) {
       String rest = "; the rest was started only just now";

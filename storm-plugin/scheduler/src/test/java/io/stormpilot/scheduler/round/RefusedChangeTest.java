@@ -101,7 +101,7 @@ class RefusedChangeTest {
     publish("t", "p-1", "sup-2:6700=1-2");
     refused.add("sup-2");
     round();
-    assertEquals(Reason.OK, statuses.get("t").code());
+    assertEquals(Reason.MOVE_REFUSED, statuses.get("t").code());
     assertEquals(
         "0 of 1 workers started at their new place; Storm refuses the rest, which is tried again in"
             + " each round: java.lang.IllegalStateException: sup-2 takes nobody",
