@@ -19,6 +19,12 @@ if TYPE_CHECKING:
     from stormpilot.operate import HistoryStep
 
 UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+METRICS = {
+    "inter_node_share": ("inter-node share", "{:.1%}"),
+    "load_ratio": ("load of the relieved nodes", "{:.1%}"),
+    "us_per_tuple": ("time per tuple", "{:,.1f} us"),
+}
+"""Name and form of what a move is judged by."""
 
 
 @live_command
@@ -124,4 +130,6 @@ def _effect(entry: HistoryEntry) -> str | None:
         return None
     if effect.measured is None:
         return effect.verdict or "is being measured"
-    return f"{effect.verdict}: {effect.before:.3f} -> {effect.measured:.3f} (predicted {effect.predicted:.3f})"
+    name, form = METRICS.get(effect.metric, (effect.metric, "{:.3f}"))
+    before, measured, predicted = (form.format(x) for x in (effect.before, effect.measured, effect.predicted))
+    return f"{effect.verdict}: {name} {before} -> {measured} (predicted {predicted})"

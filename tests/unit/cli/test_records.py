@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from doubles.models import plan_message
-from stormpilot.cli.records import audit_row, show_plans
-from stormpilot.messages.core import HistoryEntry, Worker
+from stormpilot.cli.records import _effect, audit_row, show_plans
+from stormpilot.messages.core import EffectPart, HistoryEntry, Worker
 from stormpilot.messages.settings import ALL, AuditRecord
 from stormpilot.operate import HistoryStep
 
@@ -31,3 +31,23 @@ def test_a_record_about_all_topologies_says_so() -> None:
     record = AuditRecord(id="a-1", at_ms=0, who="ann", verb="pause", target=ALL, why="release")
     assert audit_row(record)[1:] == ["ann", "pause", "all topologies", "done", "release"]
     assert audit_row(msgspec.structs.replace(record, target="flights"))[3] == "flights"
+
+
+@pytest.mark.parametrize(
+    ("metric", "numbers", "said"),
+    [
+        ("inter_node_share", (0.5, 0.12, 0.101), "HELPED: inter-node share 50.0% -> 10.1% (predicted 12.0%)"),
+        ("load_ratio", (0.93, 0.5, 0.6), "HELPED: load of the relieved nodes 93.0% -> 60.0% (predicted 50.0%)"),
+        ("us_per_tuple", (150.0, 90.0, 100.0), "HELPED: time per tuple 150.0 us -> 100.0 us (predicted 90.0 us)"),
+        ("newer", (1.0, 2.0, 3.0), "HELPED: newer 1.000 -> 3.000 (predicted 2.000)"),
+    ],
+)
+def test_the_effect_of_a_plan_is_told_with_what_was_measured_and_its_unit(
+    metric: str, numbers: tuple[float, float, float], said: str
+) -> None:
+    """It was three numbers, of a share, a load or a time alike."""
+    before, predicted, measured = numbers
+    effect = EffectPart(
+        metric=metric, before=before, predicted=predicted, noise_ratio=0.1, measured=measured, verdict="HELPED"
+    )
+    assert _effect(HistoryEntry(plan=plan_message(), reason="GAIN", effect=effect)) == said
