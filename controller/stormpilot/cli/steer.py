@@ -40,6 +40,7 @@ Own = ParamSpec("Own")
 OUTCOME_S = 60.0
 """Time that a command waits for the leading controller to act on a request."""
 LOOK_S = 0.5
+PENDING = "stays pending, and is void after decide.request_max_age_s; `stormpilot audit` has the answer"
 WaitOption = Annotated[
     bool, typer.Option("--wait/--no-wait", help=f"Wait for the controller's answer, at most {OUTCOME_S:.0f} s.")
 ]
@@ -125,13 +126,14 @@ def ask(how: Steering, wait: bool, verb: Callable[[Operator], Change]) -> None:
             return
         operator = Operator(connection, how.where.paths, user())
         if not connection.children([how.where.paths.leader])[0]:
-            raise UnreachableError("no controller leads: the request stays pending (decide.request_max_age_s)")
+            raise UnreachableError(f"no controller leads: the request {PENDING}")
         deadline = time.monotonic() + OUTCOME_S
         with progress(f"{change.target}: waiting for the leading controller") as shown:
             while (found := outcome(operator, change.request_id)) is None:
                 left_s = deadline - time.monotonic()
                 if left_s < 0:
-                    raise UnreachableError(f"no answer within {OUTCOME_S:.0f} s; see `stormpilot status` and `audit`")
+                    why = _held_by(operator, change.target)
+                    raise UnreachableError(f"no answer within {OUTCOME_S:.0f} s{why}; the request {PENDING}")
                 if shown.live:
                     shown.update(f"at most {left_s:.0f} s left")
                 time.sleep(LOOK_S)
@@ -141,6 +143,15 @@ def ask(how: Steering, wait: bool, verb: Callable[[Operator], Change]) -> None:
         raise RefusedError(f"{change.target}: {found.result}")
     if how.as_table:
         say(f"{change.target}: {found.result}")
+
+
+def _held_by(operator: Operator, topology: str) -> str:
+    """The end of a sentence on a request that the leading controller has not acted on: its last decision."""
+    from stormpilot.messages.controller_state import ControllerState
+
+    state, _ = operator.read(operator.paths.controller, ControllerState)
+    views = [] if state is None else [v for v in state.topologies if v.name == topology and v.action == "skip"]
+    return f" ({views[0].sentence})" if views else ""
 
 
 def _act(how: Steering, connection: Any, verb: Callable[[Operator], Change], *, show: bool) -> Change:

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 import typer
+from typer.testing import CliRunner
 
-from stormpilot.cli import steer, verbs
-from stormpilot.errors import RefusedError, UsageError
+from doubles.memory_zookeeper import MemoryZooKeeper
+from doubles.snapshots import T0_MS, topology
+from stormpilot.cli import app, steer, verbs
+from stormpilot.errors import RefusedError, UnreachableError, UsageError
+from stormpilot.messages.controller_state import ControllerState, TopologyView
+from stormpilot.messages.core import encode
 from stormpilot.operate import Change
+from stormpilot.zookeeper.paths import Paths
 
 LOOKED = Change(
     verb="mode",
@@ -50,3 +58,36 @@ def test_the_question_shows_the_change_and_does_not_speak_of_a_dry_run(
 def test_a_task_is_a_number_that_can_be_read() -> None:
     with pytest.raises(UsageError, match="with the number of a task"):
         verbs._component("c/²")
+
+
+def test_a_request_without_an_answer_says_what_holds_it_and_that_it_stays_pending(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It said where to look; the move began minutes after the command had failed."""
+    zookeeper, paths, flights = MemoryZooKeeper(lambda: T0_MS), Paths(), "flights-1-1763690000"
+    view = TopologyView(id=flights, name="flights", mode="act", action="skip", reason="PLAN_MOVING", text="p-1")
+    state = ControllerState(
+        controller="n1:7",
+        version="0.1.0",
+        epoch=3,
+        started_at_ms=T0_MS,
+        written_at_ms=T0_MS,
+        period_s=10.0,
+        cycles=1,
+        planner="best",
+        sentence="",
+        topologies=[view],
+    )
+    zookeeper.put(paths.topology(flights), encode(topology({1: ("a", 6700)}, id=flights)))
+    zookeeper.put(paths.controller, encode(state))
+    zookeeper.put(f"{paths.leader}/n-1", b"")
+
+    @contextmanager
+    def connected(_: object) -> Iterator[MemoryZooKeeper]:
+        yield zookeeper
+
+    monkeypatch.setattr(steer, "connected", connected)
+    monkeypatch.setattr(steer, "OUTCOME_S", 0.0)
+    done = CliRunner().invoke(app, ["replan", "flights", "--yes"])
+    assert isinstance(done.exception, UnreachableError)
+    assert "no answer within 0 s (PLAN_MOVING: p-1); the request stays pending" in str(done.exception)
