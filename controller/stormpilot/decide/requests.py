@@ -212,7 +212,7 @@ def _publish(
     predictions = predict_each(isolated(alone, t.id), plan, traffic)
     seen = predictions.by_topology[t.id]
     moved = seen.moved
-    promise = None
+    promise, rest = None, ""
     why = f" ({request.why})" if request.why else ""
     if entry.gives_up:
         reason, text = Reason.EVICTED, f"by {request.by}{why}: {entry.text}"
@@ -227,6 +227,7 @@ def _publish(
             f"to {plan_id}, {request.steps} back, by {request.by}{why}{f'; {note}' if note else ''}",
         )
         result = f"published what {plan_id} was, {counted(moved, 'executor moves', 'executors move')}"
+        rest = f"then nothing moves for {config.rollback_hold_s:.0f} s" if config.rollback_hold_s else ""
     tps = seen.inter_node_tps
     decision = Decision(t.id, "publish", reason, text, moved_executors=moved, inter_node_tps=tps, promise=promise)
     return RequestOutcome(
@@ -237,7 +238,7 @@ def _publish(
         hold=_hold(request, now_ms, config.rollback_hold_s) if request.verb == "rollback" else None,
         lift_hold=request.verb == "approve" and subject.hold is not None,
         drop_proposal=True,
-        note=note,
+        note="; ".join(n for n in (note, rest) if n),
     )
 
 

@@ -220,10 +220,11 @@ def test_rollback_is_not_refused_for_cpu_but_says_so() -> None:
 
     found = ask(limited(cpu_limit_mhz=300.0))
     assert found.decision is not None
-    assert found.note == "over the CPU limit by what is measured now: a: 400 MHz of 300 MHz"
-    assert found.decision.text.endswith("by ops; over the CPU limit by what is measured now: a: 400 MHz of 300 MHz")
+    over = "over the CPU limit by what is measured now: a: 400 MHz of 300 MHz"
+    assert found.note == f"{over}; then nothing moves for 1800 s"
+    assert found.decision.text.endswith(f"by ops; {over}")
     assert ask(limited(cpu_limit_mhz=300.0, memory_mb=100.0)).result.startswith("refused: ")
-    assert ask(model()).note == ""
+    assert ask(model()).note == "then nothing moves for 1800 s"
 
 
 def test_waits_while_the_plan_before_is_on_its_way() -> None:
