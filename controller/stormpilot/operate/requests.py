@@ -15,6 +15,9 @@ from stormpilot.operate.views import audit, before_first, history
 from stormpilot.printable import counted
 from stormpilot.zookeeper.client import ConflictError, Put
 
+ROLLBACKS = ("ROLLBACK", "ROLLBACK_EFFECT")
+"""Reasons of plans that undo the one before them."""
+
 
 def approve(operator: Operator, topology: RunningTopology, *, plan: ProposedPlan = None) -> Change:
     """Publish exactly the plan that is proposed now, if it still fits the cluster."""
@@ -61,6 +64,8 @@ def rollback(operator: Operator, topology: RunningTopology, steps: StepsBack = 1
     kept = history(operator, snapshot.id)
     then = next((h.entry for h in kept if h.back == steps), None)
     what = "" if then is None else f"plan {then.plan.plan_id}"
+    undone = steps == 1 and bool(kept) and kept[0].back == 0 and kept[0].entry.reason in ROLLBACKS
+    what += ", which the last rollback undid" if undone else ""
     if then is None and steps == (kept[-1].back + 1 if kept else 1):
         then, what = before_first(operator, snapshot.id, kept), "what ran before its first plan"
     if then is None:
@@ -73,6 +78,9 @@ def rollback(operator: Operator, topology: RunningTopology, steps: StepsBack = 1
         raise RefusedError(f"{snapshot.name}: {why}")
     _check(operator, "rollback", snapshot, then)
     text = f"{snapshot.name}: back to {what}; the leading controller is asked to publish it"
+    danger = f"executors of {snapshot.name} move back to where they were"
+    if undone:
+        danger = f"what the last rollback undid is done again: executors of {snapshot.name} move"
     return _ask(
         operator,
         "rollback",
@@ -80,7 +88,7 @@ def rollback(operator: Operator, topology: RunningTopology, steps: StepsBack = 1
         snapshot.name,
         text,
         then,
-        danger=f"executors of {snapshot.name} move back to where they were",
+        danger=danger,
         before=_plan(kept[0].entry) if kept else None,
         after=_plan(then),
         steps=steps,

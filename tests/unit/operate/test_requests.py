@@ -269,3 +269,13 @@ def asked_for(zookeeper: MemoryZooKeeper) -> HistoryEntry:
     asked = decode(node.data, Request, "request").entry
     assert asked is not None
     return asked
+
+
+@pytest.mark.parametrize(("reason", "undone"), [("ROLLBACK", True), ("ROLLBACK_EFFECT", True), ("GAIN", False)])
+def test_a_second_rollback_says_that_it_undoes_the_first(zookeeper: MemoryZooKeeper, reason: str, undone: bool) -> None:
+    """It said "back to where they were", and carried out again what somebody had just undone."""
+    newest = msgspec.structs.replace(entry(RUNNING, plan_id="p-now", age_s=5_000.0), reason=reason)
+    zookeeper.put(PATHS.plan_history(ID, "0000000002"), encode(newest))
+    change = operate.rollback(operator(zookeeper, dry_run=True), "flights")
+    assert ("back to plan p-0, which the last rollback undid;" in change.text) == undone
+    assert ("what the last rollback undid is done again" in change.danger) == undone
