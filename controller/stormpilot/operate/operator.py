@@ -23,6 +23,7 @@ from stormpilot.zookeeper.paths import Paths
 
 M = TypeVar("M", bound=Message)
 TRIES = 5
+SHOWN_NAMES = 10
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,16 @@ class Operator:
         with contextlib.suppress(UnknownTopologyError):
             return self.topology(name_or_id).name
         return name_or_id
+
+    def unknown(self, name: str | None) -> str:
+        """The end of a sentence on a setting for a name that no topology has now, which may be a slip; else empty."""
+        if name is None:
+            return ""
+        names = {s.name for s in self.topologies().values()}
+        if name in names:
+            return ""
+        shown = ", ".join(sorted(names)[:SHOWN_NAMES]) + (", ..." if len(names) > SHOWN_NAMES else "")
+        return f"; no topology of that name runs now (there are: {shown or 'none'})"
 
     # --- writing ------------------------------------------------------------------------------------------------------
 

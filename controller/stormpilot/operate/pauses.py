@@ -5,24 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from stormpilot.errors import RefusedError, UsageError
-from stormpilot.messages.controller_state import ControllerState
+from stormpilot.messages.controller_state import ControllerState, TopologyView
 from stormpilot.messages.core import HistoryEntry
-from stormpilot.messages.settings import ALL, MODES, ModeSetting, PauseSetting, setting_key
+from stormpilot.messages.settings import ALL, MODES, Mode, ModeSetting, PauseSetting, name_of_setting_key, setting_key
 from stormpilot.observe.plausible import readable
+from stormpilot.observe.reader import StoreSnapshot
 from stormpilot.operate.change import Change
-from stormpilot.operate.operator import Operator
+from stormpilot.operate.operator import SHOWN_NAMES, Operator
 from stormpilot.operate.parameters import AnyTopology, ModeWord
 from stormpilot.printable import counted
 from stormpilot.zookeeper.client import ZooKeeper
 from stormpilot.zookeeper.paths import Paths
+
+FOR_ALL = "operator, for all"
 
 
 def pause(operator: Operator, topology: AnyTopology = None) -> Change:
     """Publish and apply no new plan until `resume`; running workers are unaffected."""
     name = operator.topology_name(topology)
     setting = PauseSetting(since_ms=operator.now_ms, by=operator.who, why=operator.why)
-    text = f"{_words(name)}: paused"
-    same = f"{_words(name)}: was paused already"
+    text = f"{_words(name)}: paused{operator.unknown(name)}"
+    same = f"{_words(name)}: was paused already{operator.unknown(name)}"
     key = setting_key(name)
     return operator.set("pause", name or ALL, operator.paths.pause(key), setting, text, same=same)
 
@@ -30,8 +33,11 @@ def pause(operator: Operator, topology: AnyTopology = None) -> Change:
 def resume(operator: Operator, topology: AnyTopology = None) -> Change:
     """End a pause."""
     name = operator.topology_name(topology)
-    text, same = f"{_words(name)}: resumed", f"{_words(name)}: was not paused"
-    return operator.set("resume", name or ALL, operator.paths.pause(setting_key(name)), None, text, same=same)
+    rest = _still_paused(operator, name)
+    by_name = " by its name" if rest and name is not None else ""
+    same = f"{_words(name)}: was not paused{by_name}{rest or operator.unknown(name)}"
+    path = operator.paths.pause(setting_key(name))
+    return operator.set("resume", name or ALL, path, None, f"{_words(name)}: resumed{rest}", same=same)
 
 
 def mode(operator: Operator, mode: ModeWord, topology: AnyTopology = None) -> Change:
@@ -51,10 +57,23 @@ def mode(operator: Operator, mode: ModeWord, topology: AnyTopology = None) -> Ch
         name or ALL,
         operator.paths.mode(setting_key(name)),
         setting,
-        f"{_words(name)}: mode {mode}",
+        f"{_words(name)}: mode {mode}{operator.unknown(name)}",
         danger=_danger(operator, name) if mode == "act" else "",
-        same=f"{_words(name)}: the mode was {mode} already",
+        same=f"{_words(name)}: the mode was {mode} already{operator.unknown(name)}",
     )
+
+
+def _still_paused(operator: Operator, name: str | None) -> str:
+    """The end of a sentence on a resumed topology (None: all) that another pause holds, or holds topologies of."""
+    keys = set(operator.zookeeper.children([operator.paths.pause()])[0])
+    if name is not None:
+        return f", but everything is paused, and so is {name}: `stormpilot resume` ends that" if ALL in keys else ""
+    names = sorted(name_of_setting_key(key) for key in keys - {ALL})
+    if not names:
+        return ""
+    shown = ", ".join(names[:SHOWN_NAMES]) + (", ..." if len(names) > SHOWN_NAMES else "")
+    which = counted(len(names), "topology is", "topologies are")
+    return f", but {which} paused by name ({shown}): `stormpilot resume NAME` ends that"
 
 
 def _danger(operator: Operator, name: str | None) -> str:
@@ -81,6 +100,17 @@ def _danger(operator: Operator, name: str | None) -> str:
 def pauses(zookeeper: ZooKeeper, paths: Paths, keys: Iterable[str]) -> dict[str, PauseSetting]:
     """Pauses by `setting_key`, with author and reason; a pause that cannot be read holds, and is left out."""
     return readable(zookeeper, {key: paths.pause(key) for key in sorted(keys)}, PauseSetting)
+
+
+def mode_of(seen: StoreSnapshot, name: str, view: TopologyView | None) -> tuple[Mode | None, str | None]:
+    """The mode of a topology and its source: as an operator has set it by now, else as the last cycle saw it."""
+    if (own := seen.mode_setting(name)) is not None:
+        return own.mode, "operator"
+    for_all = seen.modes.get(ALL)
+    if for_all is None:
+        return (None, None) if view is None else (view.mode, view.mode_from)
+    known = "" if view is None else view.mode_from
+    return for_all.mode, known if known.startswith(FOR_ALL) else FOR_ALL  # what was known has a note on the owner
 
 
 def check_mode(mode: str) -> None:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Collection
 
 from stormpilot.errors import RefusedError, UsageError
+from stormpilot.messages.controller_state import ControllerState
 from stormpilot.messages.core import ClusterSnapshot, SupervisorPart
 from stormpilot.messages.settings import DrainSetting, ExcludeSetting, PinSetting
 from stormpilot.observe.reader import NO_SNAPSHOT
@@ -31,10 +32,10 @@ def drain(operator: Operator, host: HostName, *, force: EvenIfGone = False) -> C
     """
     supervisors = [s for s in _supervisors(operator) if s.host == host]
     if not supervisors and not force:
-        raise RefusedError(f"there is no supervisor on {host!r} ({_known_hosts(operator)})")
+        raise RefusedError(f"there is no supervisor on {host!r} ({known_hosts(operator)})")
     there = _executors_on(operator, {s.id for s in supervisors})
     danger = _restarting(there)
-    text = f"{host}: is drained; {_counts(there)} to be moved" if there else f"{host}: is drained, and empty"
+    text = f"{host}: is drained{_to_be_moved(operator, there) or ', and empty'}"
     setting = DrainSetting(host=_name(host), since_ms=operator.now_ms, by=operator.who, why=operator.why)
     same = f"{host}: was drained already"
     return operator.set("drain", host, operator.paths.drain(host), setting, text, danger=danger, same=same)
@@ -70,7 +71,8 @@ def pin(
     what = _what(topology, component, task)
     elsewhere = {s.id for s in _supervisors(operator)} - {target.id}
     there = _executors_on(operator, elsewhere, topology, component, task)
-    text = f"{what}: pinned to {target.id} on {target.host}" + (f"; {_counts(there)} to be moved" if there else "")
+    moved = _to_be_moved(operator, there) or operator.unknown(topology)
+    text = f"{what}: pinned to {target.id} on {target.host}{moved}"
     same = f"{what}: was pinned to {target.id} already"
     danger = _restarting(there)
     return operator.set("pin", what, operator.paths.pin(setting.key), setting, text, danger=danger, same=same)
@@ -98,7 +100,7 @@ def exclude(
     live = _supervisors(operator)
     on_host, named = [s for s in live if s.host == where], [s for s in live if s.id == where]
     if not on_host and not named:
-        raise RefusedError(f"{where!r} is neither a host nor a supervisor ({_known_hosts(operator)})")
+        raise RefusedError(f"{where!r} is neither a host nor a supervisor ({known_hosts(operator)})")
     setting = ExcludeSetting(
         host=where if on_host else None,
         supervisor=None if on_host else where,
@@ -111,7 +113,8 @@ def exclude(
     there = _executors_on(operator, {s.id for s in on_host or named}, topology, component)
     danger = _restarting(there)
     what = _what(topology, component, None)
-    text = f"{what}: excluded from {where}" + (f"; {_counts(there)} to be moved" if there else "")
+    moved = _to_be_moved(operator, there) or operator.unknown(topology)
+    text = f"{what}: excluded from {where}{moved}"
     same = f"{what}: was excluded from {where} already"
     return operator.set(
         "exclude", where, operator.paths.exclusion(setting.key), setting, text, danger=danger, same=same
@@ -139,7 +142,7 @@ def supervisor_named(operator: Operator, name: str) -> SupervisorPart:
     if len(found) > 1:
         raise RefusedError(f"{name} has several supervisors, name one: {', '.join(s.id for s in found)}")
     if not found:
-        raise RefusedError(f"{name!r} is no supervisor ({_known_hosts(operator)})")
+        raise RefusedError(f"{name!r} is no supervisor ({known_hosts(operator)})")
     return found[0]
 
 
@@ -150,7 +153,8 @@ def _supervisors(operator: Operator) -> list[SupervisorPart]:
     return cluster.supervisors
 
 
-def _known_hosts(operator: Operator) -> str:
+def known_hosts(operator: Operator) -> str:
+    """The hosts there are, each with its supervisor, for the end of a refusal."""
     names = sorted(f"{s.host} (supervisor {s.id})" for s in _supervisors(operator))
     if not names:
         return "there is none at all"
@@ -179,6 +183,19 @@ def _executors_on(
 
 def _restarting(there: Counter[str]) -> str:
     return f"executors restart elsewhere: {_counts(there)}" if there else ""
+
+
+def _to_be_moved(operator: Operator, there: Counter[str]) -> str:
+    """The end of a sentence on executors that have to leave, with who moves them not; empty where none has to."""
+    if not there:
+        return ""
+    if not operator.zookeeper.children([operator.paths.leader])[0]:
+        return f"; {_counts(there)} to be moved, once a controller leads: none does now"
+    state, _ = operator.read(operator.paths.controller, ControllerState)
+    modes = {} if state is None else {v.name: v.mode for v in state.topologies}
+    waits = [f"{name} waits for `stormpilot approve {name}`" for name in sorted(there) if modes.get(name) == "advise"]
+    waits += [f"{name} stays, its mode is off" for name in sorted(there) if modes.get(name) == "off"]
+    return f"; {_counts(there)} to be moved" + (f" ({', '.join(waits[:5])})" if waits else "")
 
 
 def _counts(there: Counter[str]) -> str:

@@ -14,13 +14,14 @@ from stormpilot.decide.requests import refusal, unfit
 from stormpilot.errors import RefusedError
 from stormpilot.messages.controller_state import TopologyView
 from stormpilot.messages.core import HistoryEntry, TopologySnapshot
-from stormpilot.messages.settings import ALL, Mode, Verb, setting_key
+from stormpilot.messages.settings import ALL, Verb, setting_key
 from stormpilot.model.subset import subset
 from stormpilot.model.values import Model
 from stormpilot.model.violations import Violation
 from stormpilot.observe.observer import Observer
 from stormpilot.observe.reader import NO_SNAPSHOT, Reader, StoreSnapshot
 from stormpilot.operate.operator import Operator
+from stormpilot.operate.pauses import mode_of
 
 CPU_LIMIT_RATIO = 1.0
 """B(n) / CPU(n) of the model: any, since CPU is not checked."""
@@ -44,7 +45,7 @@ def check(operator: Operator, verb: Verb, snapshot: TopologySnapshot, entry: His
     published = seen.plans.get(snapshot.id)
     subject = TopologyState(
         topology=topology,
-        mode=_mode(seen, name, view),
+        mode=mode_of(seen, name, view)[0] or "act",
         paused=seen.is_paused(name),
         frozen=seen.settings.frozen.get(setting_key(name)) or seen.settings.frozen.get(ALL),
         plan=None if published is None else published.message,
@@ -87,11 +88,3 @@ def _proposed_with(operator: Operator, entry: HistoryEntry, seen: StoreSnapshot)
             if other.plan.plan_set == entry.plan.plan_set:
                 found[t] = other
     return found
-
-
-def _mode(seen: StoreSnapshot, name: str, view: TopologyView | None) -> Mode:
-    """The mode as it is set now, else as the leading controller saw it."""
-    setting = seen.mode_setting(name) or seen.modes.get(ALL)
-    if setting is not None:
-        return setting.mode
-    return "act" if view is None else view.mode

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from stormpilot.errors import UsageError
+from stormpilot.errors import RefusedError, UsageError
 from stormpilot.messages.controller_state import ControllerState, TopologyView
 from stormpilot.messages.core import ClusterSnapshot, HistoryEntry, PlanMessage, decode, plan_checksum
 from stormpilot.messages.moves import MoveState
@@ -15,6 +15,7 @@ from stormpilot.messages.settings import AuditRecord, DrainSetting
 from stormpilot.observe.plausible import readable
 from stormpilot.observe.reader import StoreSnapshot
 from stormpilot.operate.operator import Operator
+from stormpilot.operate.places import known_hosts
 from stormpilot.zookeeper.client import ZooKeeper
 from stormpilot.zookeeper.paths import Paths
 
@@ -133,6 +134,8 @@ def draining(operator: Operator, host: str) -> Remaining:
     supervisors = set() if cluster is None else {s.id for s in cluster.supervisors if s.host == host}
     state, written = operator.read(operator.paths.controller, ControllerState)
     setting, drained = operator.read(operator.paths.drain(host), DrainSetting)
+    if not supervisors and drained is None:  # "empty" would be told of a name that was misspelt
+        raise RefusedError(f"there is no supervisor on {host!r}, and it is not drained ({known_hosts(operator)})")
     decisions: dict[str, str] = {}
     if state is not None and written is not None:
         seen_ms = None if drained is None else drained.written_at_ms + int(state.period_s * 1000)

@@ -9,10 +9,11 @@ import pytest
 
 from doubles.memory_zookeeper import MemoryZooKeeper
 from doubles.snapshots import T0_MS, cluster, everywhere, topology
+from stormpilot.errors import RefusedError
 from stormpilot.messages.controller_state import ControllerState, TopologyView
 from stormpilot.messages.core import encode
 from stormpilot.messages.settings import ALL, ModeSetting
-from stormpilot.operate import Operator, drain, draining, mode, pause
+from stormpilot.operate import Operator, drain, draining, exclude, mode, pause, pin, resume
 from stormpilot.operate.pauses import pauses
 from stormpilot.zookeeper.paths import Paths
 
@@ -129,3 +130,60 @@ def test_what_acts_already_or_does_not_run_asks_nothing(world: World) -> None:
 def test_a_change_is_camel_case() -> None:
     change = mode(World().operator(dry_run=True), "advise", "flights")
     assert {"dryRun", "requestId"} <= set(msgspec.to_builtins(change))
+
+
+def test_a_setting_for_a_name_that_no_topology_has_says_so(world: World) -> None:
+    """`pause fligths` said "fligths: paused", and flights was moved."""
+    unknown = "; no topology of that name runs now (there are: flights)"
+    assert pause(world.operator(), "fligths").text == f"fligths: paused{unknown}"
+    assert pause(world.operator(), "fligths").text == f"fligths: was paused already{unknown}"
+    assert resume(world.operator(), "fligth").text == f"fligth: was not paused{unknown}"
+    assert mode(world.operator(), "off", "fligths").text == f"fligths: mode off{unknown}"
+    assert pin(world.operator(), "fligths", "parse", "a").text.endswith(unknown)
+    assert exclude(world.operator(), "a", "fligths").text.endswith(unknown)
+    assert pause(world.operator(), "flights").text == "flights: paused"
+    assert pause(world.operator()).text == "everything: paused"
+
+
+def test_what_is_resumed_and_stays_paused_by_another_pause_is_told(world: World) -> None:
+    """Resumed, it did not move; and "was not paused" was said of one that status shows as paused."""
+    for name in ("flights", None):
+        pause(world.operator(), name)
+    assert resume(world.operator(dry_run=True)).text == (
+        "everything: resumed, but 1 topology is paused by name (flights): `stormpilot resume NAME` ends that"
+    )
+    everything = ", but everything is paused, and so is flights: `stormpilot resume` ends that"
+    assert resume(world.operator(), "flights").text == f"flights: resumed{everything}"
+    assert resume(world.operator(), "flights").text == f"flights: was not paused by its name{everything}"
+    assert resume(world.operator()).text == "everything: resumed"
+    assert resume(world.operator()).text == "everything: was not paused"
+
+
+@pytest.mark.parametrize(
+    ("leads", "of", "said"),
+    [
+        (False, "act", ", once a controller leads: none does now"),
+        (True, "act", ""),
+        (True, "advise", " (flights waits for `stormpilot approve flights`)"),
+        (True, "off", " (flights stays, its mode is off)"),
+    ],
+)
+def test_what_a_drain_pin_or_exclusion_moves_is_told_with_who_is_waited_for(
+    world: World, leads: bool, of: str, said: str
+) -> None:
+    """Executors were "to be moved" where nobody was going to move them."""
+    world.decide("NO_BETTER_PLAN", T0_MS, mode=of)
+    if leads:
+        world.zookeeper.put(f"{PATHS.leader}/n-1", b"")
+    moved = f"; 3 executors (3 of flights) to be moved{said}"
+    assert drain(world.operator(dry_run=True), "host-a").text == f"host-a: is drained{moved}"
+    assert exclude(world.operator(dry_run=True), "host-a").text == f"everything: excluded from host-a{moved}"
+    assert pin(world.operator(dry_run=True), "flights", "parse", "b").text.endswith(f"to be moved{said}")
+
+
+def test_a_host_that_nobody_knows_is_not_called_empty(world: World) -> None:
+    """Who waits for a drain over HTTP, by a misspelt name, would have switched a full host off."""
+    with pytest.raises(RefusedError, match=r"no supervisor on 'host-A', and it is not drained \(there are: host-a"):
+        draining(world.operator(), "host-A")
+    drain(world.operator(), "host-z", force=True)
+    assert draining(world.operator(), "host-z").total == 0, "it is down, and stays empty"
