@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
+import msgspec
 import typer
 
 from stormpilot import clock
@@ -44,13 +45,14 @@ def explain(
     from stormpilot.decide.gates import gates
     from stormpilot.decide.remedies import remedy
     from stormpilot.operate.explanation import explained
+    from stormpilot.operate.pauses import mode_of
     from stormpilot.operate.plans import proposed
+    from stormpilot.operate.status import controller as controller_shown
     from stormpilot.operate.topology_ref import topology_ref
 
     settings = live.settings or Config()
     with live.reading() as (_, seen):
         i = topology_ref(seen.topologies, topology).id
-    view = None if seen.controller is None else next((v for v in seen.controller.topologies if v.id == i), None)
     planned: PlanMessage | None = None
     found: Explained | None = None
     unmeasured = ""
@@ -58,14 +60,23 @@ def explain(
         belief = measured_model(live, measure)
         readiness = belief.readiness.get(i)
         unmeasured = "" if readiness is None or readiness.ready else readiness.text
+        with live.reading() as (_, seen):  # there may have been a cycle meanwhile
+            i = topology_ref(seen.topologies, i).id
         with live.operator() as operator:
             planned = proposed(operator.zookeeper, operator.paths, i)
         found = explained(belief.model, i, settings, planned)
         found, unmeasured = judgeable(found, unmeasured, measure)
-    placed = why_placed(seen, i, clock.now_ms())
+    now_ms = clock.now_ms()
+    controller = controller_shown(live.where.paths, seen, now_ms)
+    view = None if seen.controller is None else next((v for v in seen.controller.topologies if v.id == i), None)
+    if view is not None:  # an operator's mode holds from when it is set, not from the next cycle on
+        mode, mode_from = mode_of(seen, view.name, view)
+        view = msgspec.structs.replace(view, mode=mode, mode_from=mode_from)
+    placed = why_placed(seen, i, now_ms)
     passed = [] if view is None else gates(view.action, view.reason)
     answer = {
         "topology": i,
+        "controller": {"up": controller["up"], "text": controller["text"]},
         "decision": view,
         "gates": [{"question": g.question, "state": g.state} for g in passed],
         "remedy": remedy(view.action, view.reason, view.name) if view is not None else "",
@@ -81,7 +92,9 @@ def explain(
         if view is None:
             say(f"{topology}: no controller has decided about it yet (stormpilot status)")
         else:
-            _decision(view, placed)
+            if not controller["up"]:
+                say(f"controller: {controller['text']}; what it decided last:")
+            _decision(view, placed, now_ms)
             print_table(["gate", ""], [[g.question, g.state] for g in passed])
         _routes(seen.topologies.get(i))
         if unmeasured:
@@ -114,13 +127,18 @@ def why_placed(seen: StoreSnapshot, topology_id: str, now_ms: int) -> str:
     return f"{p.plan_id}, published {when}: {p.reason or 'no reason is known'} (`stormpilot plan history {name}`)"
 
 
-def _decision(view: TopologyView, placed: str = "") -> None:
-    from stormpilot.decide.remedies import remedy
+def _decision(view: TopologyView, placed: str = "", now_ms: int | None = None) -> None:
+    from stormpilot.decide.remedies import UNITS, remedy
+    from stormpilot.operate.status import age
 
     say(f"{view.name}: mode {view.mode}" + (f", set by {view.mode_from}" if view.mode_from else ""))
-    against = "" if view.threshold is None else f" against {_number(view.threshold)}"
-    number = "" if view.value is None else f" ({_number(view.value)}{against})"
-    say(f"{view.action}: {view.reason}: {view.text}{number}")
+    unit = UNITS.get(view.reason, "")
+    against = "" if view.threshold is None else f" against {_number(view.threshold, unit)}"
+    of = f" {unit}" if unit and unit != "ratio" else ""
+    number = "" if view.value is None else f" ({_number(view.value, unit)}{against}{of})"
+    opens_s = 0.0 if now_ms is None or view.next_at_ms is None else (view.next_at_ms - now_ms) / 1000
+    later = f" (expected to change in {age(opens_s)})" if opens_s > 0 else ""
+    say(f"{view.action}: {view.reason}: {view.text}{number}{later}")
     if step := remedy(view.action, view.reason, view.name):
         say(f"what you can do: {step}")
     if placed:
@@ -157,7 +175,9 @@ def _decision(view: TopologyView, placed: str = "") -> None:
         say("")
 
 
-def _number(x: float) -> str:
+def _number(x: float, unit: str) -> str:
+    if unit == "ratio":
+        return f"{100 * x:.3g}%"
     return f"{x:,.0f}" if abs(x) >= 100 else f"{x:.3g}"
 
 

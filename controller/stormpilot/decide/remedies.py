@@ -80,6 +80,22 @@ REMEDIES = {
 }
 """Sentences by code; TOPOLOGY stands for the name of the topology."""
 
+UNITS = {
+    "COOL_DOWN": "s",
+    "EVICTED": "s",
+    "GAIN": "ratio",
+    "GAIN_BELOW_COST": "tuples",
+    "GAIN_BELOW_THRESHOLD": "ratio",
+    "GAIN_NOT_SUSTAINED": "cycles",
+    "MASS_FAILURE": "ratio",
+    "NEW_SUPERVISOR": "ratio",
+    "RATE_WOULD_RISE": "MHz",
+    "REBALANCED": "ratio",
+    "ROLLOUT_IN_PROGRESS": "steps",
+    "THROUGHPUT_WOULD_FALL": "tuples/s",
+}
+"""Units of the number that decided and of its threshold, by code; without one the text alone says what is counted."""
+
 _PROPOSED = (
     "`stormpilot approve TOPOLOGY` carries this plan out, `stormpilot mode act TOPOLOGY` lets the controller act"
 )

@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from stormpilot import clock
 from stormpilot.config import LoadSection
 from stormpilot.errors import RefusedError, UsageError
 from stormpilot.messages.core import HistoryEntry, PlanMessage, decode
 from stormpilot.model.values import Model
 from stormpilot.observe.build import build
 from stormpilot.observe.reader import NO_SNAPSHOT, Reader
+from stormpilot.operate.status import age
 from stormpilot.operate.topology_ref import topology_ref
 from stormpilot.zookeeper.client import ZooKeeper
 from stormpilot.zookeeper.paths import Paths
@@ -29,8 +31,11 @@ class PublishedPlan:
     proposal: bool
 
 
-def published_plan(zookeeper: ZooKeeper, paths: Paths, topology: str) -> PublishedPlan:
-    """The newest plan of a topology (published, else proposed) with the model of what runs; no rates are measured."""
+def published_plan(zookeeper: ZooKeeper, paths: Paths, topology: str, now_ms: int | None = None) -> PublishedPlan:
+    """The newest plan of a topology (published, else proposed) with the model of what runs; no rates are measured.
+
+    A proposal that is too old to be approved is none.
+    """
     seen = Reader(zookeeper, paths).read()
     if seen.cluster is None:
         raise RefusedError(NO_SNAPSHOT)
@@ -42,10 +47,15 @@ def published_plan(zookeeper: ZooKeeper, paths: Paths, topology: str) -> Publish
     model = build(seen.cluster, {i: seen.topologies[i]}, {}, LoadSection(), 1.0, 0).model
     entry = None if proposal is None else decode(proposal.data, HistoryEntry, paths.proposal(i))
     newest = 0 if found is None or found.message is None else found.message.created_at_ms
+    too_old = ""
     if entry is not None and not entry.gives_up and entry.plan.created_at_ms > newest:
-        return PublishedPlan(model, entry.plan, entry, proposal=True)
+        made_s = ((clock.now_ms() if now_ms is None else now_ms) - entry.plan.created_at_ms) / 1000
+        most_s = None if seen.controller is None else seen.controller.approval_max_age_s
+        if most_s is None or made_s <= most_s:
+            return PublishedPlan(model, entry.plan, entry, proposal=True)
+        too_old = f"; its proposal {entry.plan.plan_id} is {age(made_s)} old: too old to be approved"
     if found is None or found.message is None:
-        raise RefusedError(f"there is no plan for {topology}")
+        raise RefusedError(f"there is no plan for {topology}{too_old}")
     return PublishedPlan(model, found.message, None, proposal=False)
 
 

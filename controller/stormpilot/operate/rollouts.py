@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 
 from stormpilot.errors import RefusedError
 from stormpilot.messages.core import encode
 from stormpilot.messages.rollouts import Rollout
+from stormpilot.observe.reader import Versioned
 from stormpilot.operate.change import Change
 from stormpilot.operate.operator import TRIES, Operator
 from stormpilot.operate.parameters import RunningTopology
@@ -67,6 +69,25 @@ def view(m: Rollout, name: str, now_ms: int) -> RolloutView:
         text=m.text,
         left_s=(now_ms - m.started_at_ms) / 1000 / m.step * (len(m.steps) - m.step) if paced else None,
     )
+
+
+def progress(kept: Versioned[Rollout] | None, now_ms: int) -> dict[str, Any] | None:
+    """The progress of a rollout, or how the last one ended, as it goes into the JSON of `status`."""
+    if kept is None:
+        return None
+    m = kept.message
+    if m is None:
+        return {"running": None, "text": "cannot be read"}
+    return {
+        "running": m.running,
+        "plan": m.entry.plan.plan_id,
+        "step": m.step + 1,
+        "steps": len(m.steps),
+        "phase": m.phase,
+        "outcome": m.outcome,
+        "sinceS": round((now_ms - m.since_ms) / 1000, 1),
+        "text": m.sentence(now_ms),
+    }
 
 
 def pause_rollout(operator: Operator, topology: RunningTopology) -> Change:

@@ -8,14 +8,16 @@ from typing import Any
 
 import msgspec
 
+from stormpilot.decide.remedies import UNITS
 from stormpilot.messages.controller_state import ControllerState, TopologyView
 from stormpilot.messages.core import HistoryEntry, StatusMessage, TopologySnapshot
 from stormpilot.messages.load import LoadReport
-from stormpilot.messages.rollouts import Rollout
 from stormpilot.messages.settings import ALL, PauseSetting, name_of_setting_key
 from stormpilot.observe.capacity import in_words
-from stormpilot.observe.reader import NO_SNAPSHOT, StoreSnapshot, Versioned
+from stormpilot.observe.reader import NO_SNAPSHOT, StoreSnapshot
 from stormpilot.operate.hosts import hosts
+from stormpilot.operate.pauses import mode_of
+from stormpilot.operate.rollouts import progress
 from stormpilot.zookeeper.paths import Paths
 
 STUCK_PERIODS = 3
@@ -61,14 +63,16 @@ def gather(
     `pauses`: what is known of the author of each pause, by `setting_key`; `proposals` by topology id.
     """
     known = [] if seen.controller is None else seen.controller.capacities
+    settings = _settings(seen, now_ms, pauses)
     return {
         "zookeeper": zookeeper,
         "root": paths.root,
-        "controller": _controller(paths, seen, now_ms),
+        "controller": controller(paths, seen, now_ms),
         "scheduler": _scheduler(seen, now_ms),
         "hosts": hosts(seen),
         "paused": sorted(seen.paused),
-        "settings": _settings(seen, now_ms, pauses),
+        "settings": settings,
+        "notes": [{"head": head, "text": text} for head, text in settings_lines(settings)],
         "capacity": in_words(known),
         "capacities": msgspec.to_builtins(known),
         "topologies": _topologies(paths, seen, reports, problems, now_ms, proposals),
@@ -76,7 +80,8 @@ def gather(
     }
 
 
-def _controller(paths: Paths, seen: StoreSnapshot, now_ms: int) -> dict[str, Any]:
+def controller(paths: Paths, seen: StoreSnapshot, now_ms: int) -> dict[str, Any]:
+    """The controller: `up`, `text` says what it does or since when it does nothing, and its last cycle."""
     state, leader = seen.controller, seen.contenders[0] if seen.contenders else None
     shown: dict[str, Any] = {"up": False, "leader": leader, "standby": list(seen.contenders[1:]), "text": ""}
     if state is None and leader is None:
@@ -142,6 +147,7 @@ def _settings(seen: StoreSnapshot, now_ms: int, pauses: Mapping[str, PauseSettin
     parts = [] if seen.cluster is None else seen.cluster.supervisors
     host = {p.id: p.host for p in parts}
     names = {i: t.name for i, t in seen.topologies.items()}
+    alive = {*names, *seen.unreadable_topologies}  # what was asked for one that is gone is removed after a while
 
     def head(x: Any) -> dict[str, Any]:
         since_s = round((now_ms - x.since_ms) / 1000, 1) if x.since_ms else None  # one that cannot be read has no time
@@ -188,7 +194,7 @@ def _settings(seen: StoreSnapshot, now_ms: int, pauses: Mapping[str, PauseSettin
                 **head(h),
             }
             for i, h in sorted(s.holds.items())
-            if h.until_ms > now_ms
+            if i in alive and h.until_ms > now_ms
         ],
         "requests": [
             {
@@ -198,6 +204,7 @@ def _settings(seen: StoreSnapshot, now_ms: int, pauses: Mapping[str, PauseSettin
                 "ageS": None if p.request is None else round((now_ms - p.request.at_ms) / 1000, 1),
             }
             for i, p in sorted(s.requests.items())
+            if i in alive
         ],
         "unreadable": [{"topology": t, "text": why} for t, why in sorted(s.frozen.items())],
     }
@@ -269,7 +276,7 @@ def _topologies(
         snapshot, status = seen.topologies.get(i), seen.statuses.get(i)
         plan, view = seen.plans.get(i), views.get(i)
         name = snapshot.name if snapshot else i
-        setting = seen.mode_setting(name)
+        mode, mode_from = mode_of(seen, name, view)
         unreadable = [problems[p] for p in (paths.topology(i), paths.plan(i), paths.status(i)) if p in problems]
         message = plan.message if plan else None
         proposed = proposals[i].plan if i in proposals else None
@@ -280,8 +287,8 @@ def _topologies(
             {
                 "name": name,
                 "id": i,
-                "mode": setting.mode if setting else view.mode if view else None,
-                "modeFrom": "operator" if setting else view.mode_from if view else None,
+                "mode": mode,
+                "modeFrom": mode_from,
                 "paused": seen.is_paused(name),
                 "workers": len({(e.supervisor, e.port) for e in snapshot.executors if e.supervisor})
                 if snapshot
@@ -300,7 +307,7 @@ def _topologies(
                 "text": "; ".join([*unreadable, _text(status)]).strip("; "),
                 "statePlan": status.plan_id if status else None,
                 "decision": _decision(view, seen.controller, now_ms),
-                "rollout": _rollout(seen.rollouts.get(i), now_ms),
+                "rollout": progress(seen.rollouts.get(i), now_ms),
                 "interNodeTps": view.inter_node_tps if view else None,
                 "interNodeShare": view.inter_node_share if view else None,
                 "interWorkerShare": view.inter_worker_share if view else None,
@@ -337,6 +344,7 @@ def _decision(view: TopologyView | None, state: ControllerState | None, now_ms: 
         "text": view.text,
         "value": view.value,
         "threshold": view.threshold,
+        "unit": UNITS.get(view.reason, ""),
         "plannedInterNodeTps": view.planned_inter_node_tps,
         "movedExecutors": view.moved_executors,
         "missingTasks": view.missing,
@@ -356,25 +364,6 @@ def _decision(view: TopologyView | None, state: ControllerState | None, now_ms: 
         "thresholds": [msgspec.to_builtins(c) for c in view.thresholds],
         "sinceS": round((now_ms - view.since_ms) / 1000, 1),
         "opensInS": None if view.next_at_ms is None else round((view.next_at_ms - now_ms) / 1000, 1),
-    }
-
-
-def _rollout(kept: Versioned[Rollout] | None, now_ms: int) -> dict[str, Any] | None:
-    """Progress of a rollout, or how the last one ended."""
-    if kept is None:
-        return None
-    m = kept.message
-    if m is None:
-        return {"running": None, "text": "cannot be read"}
-    return {
-        "running": m.running,
-        "plan": m.entry.plan.plan_id,
-        "step": m.step + 1,
-        "steps": len(m.steps),
-        "phase": m.phase,
-        "outcome": m.outcome,
-        "sinceS": round((now_ms - m.since_ms) / 1000, 1),
-        "text": m.sentence(now_ms),
     }
 
 

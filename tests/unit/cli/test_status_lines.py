@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import msgspec
 import pytest
 from rich.console import Console
@@ -11,9 +14,13 @@ from doubles.models import plan_message
 from doubles.snapshots import T0_MS, cluster, everywhere, topology
 from stormpilot.cli import output
 from stormpilot.cli.status import show
+from stormpilot.errors import RefusedError
 from stormpilot.messages.controller_state import ControllerState
 from stormpilot.messages.core import HistoryEntry, encode
+from stormpilot.messages.settings import ALL, DrainSetting, Hold, ModeSetting
 from stormpilot.observe.reader import PublishedPlan, StoreSnapshot
+from stormpilot.observe.settings import Pending, Settings
+from stormpilot.operate.plans import published_plan
 from stormpilot.operate.status import gather
 from stormpilot.operate.views import proposals
 from stormpilot.zookeeper.paths import Paths
@@ -87,3 +94,53 @@ def test_what_there_is_one_of_is_told_in_the_singular(capsys: pytest.CaptureFixt
     assert "1 cycle, the last 5 s ago" in text
     assert "1 supervisor, 1 slot\n" in text
     assert "(1 of 1 slot used, 1 executor)" in text
+
+
+@pytest.mark.parametrize("published", [False, True])
+def test_a_proposal_that_is_too_old_is_no_plan_for_other_commands_either(published: bool) -> None:
+    """`status` knew of none; `plan show`, `explain` and the page went on about it."""
+    zookeeper, paths, now = MemoryZooKeeper(lambda: NOW_MS), Paths(), seen()
+    assert now.cluster is not None
+    assert now.controller is not None
+    zookeeper.put(paths.cluster, encode(now.cluster))
+    zookeeper.put(paths.topology(ID), encode(now.topologies[ID]))
+    zookeeper.put(paths.controller, encode(now.controller))
+    if published:
+        zookeeper.put(paths.plan(ID), encode(proposal(5000, "p-1").plan))
+    zookeeper.put(paths.proposal(ID), encode(proposal(40)))
+    assert published_plan(zookeeper, paths, ID, NOW_MS).proposal  # type: ignore[arg-type]
+    zookeeper.put(paths.proposal(ID), encode(proposal(4000)))
+    if published:
+        assert published_plan(zookeeper, paths, ID, NOW_MS).plan.plan_id == "p-1"  # type: ignore[arg-type]
+    else:
+        with pytest.raises(RefusedError, match="its proposal p-9 is 67 min old: too old to be approved"):
+            published_plan(zookeeper, paths, ID, NOW_MS)  # type: ignore[arg-type]
+
+
+def gathered(**fields: Any) -> dict[str, Any]:
+    """What is shown of the one topology with these settings."""
+    return gather("zk", Paths(), replace(seen(), **fields), [], {}, NOW_MS)
+
+
+def test_what_was_asked_for_a_topology_that_is_gone_holds_nothing() -> None:
+    """A hold of a killed topology stood there by its id for half an hour, beside the one submitted anew."""
+    hold = Hold(topology_id="flights-0-1", since_ms=NOW_MS, until_ms=NOW_MS + 60_000, cause="rollback")
+    settings = Settings(holds={"flights-0-1": hold}, requests={"flights-0-1": Pending(None, 0)})
+    assert gathered(settings=settings)["notes"] == []
+
+
+def test_a_mode_set_for_all_is_shown_before_the_next_cycle() -> None:
+    """While the controller was down, the row had the mode of the last cycle, below "everything: advise"."""
+    for_all = {ALL: ModeSetting(mode="advise", by="ops", since_ms=NOW_MS)}
+    (row,) = gathered(modes=for_all)["topologies"]
+    assert (row["mode"], row["modeFrom"]) == ("advise", "operator, for all")
+    own = {"flights": ModeSetting(mode="act", by="ops", since_ms=NOW_MS)}
+    (row,) = gathered(modes=for_all | own)["topologies"]
+    assert (row["mode"], row["modeFrom"]) == ("act", "operator")
+
+
+def test_notes_are_what_the_command_prints_of_settings() -> None:
+    """The web page told of pauses only: not of drains, holds, or a request that nobody acts on."""
+    settings = Settings(drains={"host-a": DrainSetting(host="host-a", since_ms=NOW_MS, by="ops")})
+    (note,) = gathered(settings=settings)["notes"]
+    assert note == {"head": "drained", "text": "host-a: 1 of flights to be moved (by ops 0 s ago)"}
