@@ -94,3 +94,18 @@ def test_every_answer_is_kept_by_nobody_and_framed_by_nobody(api: Api) -> None:
             assert headers["cache-control"] == "no-store", path
             assert headers["x-frame-options"] == "DENY", path
             assert "frame-ancestors 'none'" in headers["content-security-policy"], path
+
+
+def test_page_tells_what_holds_a_topology_and_what_can_be_done(api: Api) -> None:
+    """It showed pauses alone of all settings, no rollout, no remedy, and counted plans from 0 during a rollout."""
+    html = (PAGES / "index.html").read_text()
+    with api.client("viewer") as client:
+        status = client.get(f"{API}/status").json()
+        explained = client.get(f"{API}/topologies/flights/explain").json()
+    assert "shown.notes" in html
+    assert "notes" in status
+    assert "explained.remedy" in html
+    assert explained["remedy"]
+    assert "t.rollout" in html
+    assert "d.lastMove" in html
+    assert "history[0].back" in html
