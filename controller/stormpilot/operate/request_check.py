@@ -12,7 +12,6 @@ from stormpilot.decide.admit import TopologyState, forbidden
 from stormpilot.decide.reasons import row_of
 from stormpilot.decide.requests import refusal, unfit
 from stormpilot.errors import RefusedError
-from stormpilot.messages.controller_state import TopologyView
 from stormpilot.messages.core import HistoryEntry, TopologySnapshot
 from stormpilot.messages.settings import ALL, Verb, setting_key
 from stormpilot.model.subset import subset
