@@ -31,7 +31,7 @@ from stormpilot.model.compiled import compile_model
 from stormpilot.model.values import Model, Plan
 
 FILE = "changing.json"
-RATE_TPS = 2000.0
+RATE_TPS = 3000.0
 TURN_S = 360
 HEAVIER = 3
 ADAPTED = ("online", "best")

@@ -65,7 +65,7 @@ def mode(operator: Operator, mode: ModeWord, topology: AnyTopology = None) -> Ch
 
 def _still_paused(operator: Operator, name: str | None) -> str:
     """The end of a sentence on a resumed topology (None: all) that another pause holds, or holds topologies of."""
-    keys = set(operator.zookeeper.children([operator.paths.pause()])[0])
+    keys = set(operator.zookeeper.children([operator.paths.pause("")])[0])
     if name is not None:
         return f", but everything is paused, and so is {name}: `stormpilot resume` ends that" if ALL in keys else ""
     names = sorted(name_of_setting_key(key) for key in keys - {ALL})

@@ -357,7 +357,7 @@ def test_stages_take_turns_in_sending_more_tuples_than_come() -> None:
         "stage_3": "0.333333x360,3x360",
         "stage_5": "1x360,0.333333x360",
     }
-    assert turning.schedule == "2000x10", "nothing but the rate"
+    assert turning.schedule == "3000x10", "nothing but the rate"
 
 
 def test_planning_anew_is_compared_within_each_turn() -> None:

@@ -106,7 +106,8 @@ def test_a_proposal_that_is_too_old_is_no_plan_for_other_commands_either(publish
     zookeeper.put(paths.topology(ID), encode(now.topologies[ID]))
     zookeeper.put(paths.controller, encode(now.controller))
     if published:
-        zookeeper.put(paths.plan(ID), encode(proposal(5000, "p-1").plan))
+        plan = proposal(5000, "p-1").plan
+        zookeeper.put(paths.plan(ID), encode(msgspec.structs.replace(plan, checksum=plan.expected_checksum())))
     zookeeper.put(paths.proposal(ID), encode(proposal(40)))
     assert published_plan(zookeeper, paths, ID, NOW_MS).proposal  # type: ignore[arg-type]
     zookeeper.put(paths.proposal(ID), encode(proposal(4000)))
