@@ -35,7 +35,7 @@ RATE_TPS = 3000.0
 TURN_S = 360
 HEAVIER = 3
 ADAPTED = ("online", "best")
-"""Who plans anew when the traffic has changed."""
+"""Planners that plan anew when the traffic has changed."""
 BEFORE = "{} of the turn before"
 WINDOWS = 2
 MEASURED_S = 2.5 * TURN_S
@@ -142,7 +142,7 @@ def _changes(found: dict[str, Any], who: str, other: str) -> list[float]:
 
 
 def headlines(found: dict[str, Any], spread: Callable[[list[float], str], str]) -> list[list[str]]:
-    """What planning anew gains when the traffic has changed."""
+    """Gain of planning anew when the traffic has changed."""
     lines = []
     for who in ADAPTED:
         what = f"reference chain, traffic that changes: mean latency, `{who}` for the traffic of now to {{}}"
