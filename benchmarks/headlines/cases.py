@@ -55,7 +55,7 @@ class Case:
     def conf(self) -> dict[str, Any]:
         """Options of the submission."""
         if self.chain:  # measured by the hook, the others by their own components
-            more = self.chain.conf(self.schedule) | {"topology.auto.task.hooks": [LOAD_HOOK]}
+            more = {**self.chain.conf(self.schedule), "topology.auto.task.hooks": [LOAD_HOOK], **self.options}
         else:
             more = {**self.options, self.options_key: self.schedule}
         return {

@@ -353,9 +353,9 @@ def test_stages_take_turns_in_sending_more_tuples_than_come() -> None:
         if "chain.selectivity.schedule" in (conf := json.loads(bolt.common.json_conf))
     }
     assert schedules == {
-        "stage_1": "3x360,1x360",
-        "stage_3": "0.333333x360,3x360",
-        "stage_5": "1x360,0.333333x360",
+        "stage_1": "3x300,1x300",
+        "stage_3": "0.333333x300,3x300",
+        "stage_5": "1x300,0.333333x300",
     }
     assert turning.schedule == "3000x10", "nothing but the rate"
 
