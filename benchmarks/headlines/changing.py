@@ -187,4 +187,12 @@ def section(found: dict[str, Any], spread: Callable[[list[float], str], str]) ->
             f"load average {min(loads):.1f} to {max(loads):.1f}."
         ),
         table(["placement", "n", "mean ms", "p99 ms", "between nodes"], rows),
+        *(
+            filled(
+                f"`{who}` for the traffic of now is not below `{who}` for the traffic before; why is not known, and "
+                f"{len(found['turns'])} changes are few."
+            )
+            for who in ADAPTED
+            if statistics.median(_changes(found, who, BEFORE.format(who))) >= 0
+        ),
     ]

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
+SHOWN_NAMES = 10
+
 
 def printable(text: str) -> str:
     """The text in one line of characters that can be printed; others are escaped as Python writes them."""
@@ -30,6 +34,12 @@ def whole(value: float) -> str:
 def counted(n: int, one: str, many: str = "") -> str:
     """A count with its noun, or with all that depends on it: `1 executor moves`, `2 executors move`."""
     return f"{n:,} {one if n == 1 else many or f'{one}s'}"
+
+
+def listed(names: Collection[str]) -> str:
+    """Names in order, at most `SHOWN_NAMES` of them: `a, b, ...`."""
+    shown = sorted(names)[:SHOWN_NAMES]
+    return ", ".join([*shown, "..."] if len(names) > SHOWN_NAMES else shown)
 
 
 def _json_escape(character: str) -> str:

@@ -18,12 +18,12 @@ from stormpilot.messages.limits import PLAN
 from stormpilot.messages.settings import AuditRecord
 from stormpilot.operate.change import Change
 from stormpilot.operate.topology_ref import UnknownTopologyError, check_reference, topology_ref
+from stormpilot.printable import listed
 from stormpilot.zookeeper.client import Append, ConflictError, Delete, Node, Put, Step, ZooKeeper
 from stormpilot.zookeeper.paths import Paths
 
 M = TypeVar("M", bound=Message)
 TRIES = 5
-SHOWN_NAMES = 10
 
 
 @dataclass(frozen=True)
@@ -83,8 +83,7 @@ class Operator:
         names = {s.name for s in self.topologies().values()}
         if name in names:
             return ""
-        shown = ", ".join(sorted(names)[:SHOWN_NAMES]) + (", ..." if len(names) > SHOWN_NAMES else "")
-        return f"; no topology of that name runs now (there are: {shown or 'none'})"
+        return f"; no topology of that name runs now (there are: {listed(names) or 'none'})"
 
     # --- writing ------------------------------------------------------------------------------------------------------
 

@@ -11,9 +11,9 @@ from stormpilot.messages.settings import ALL, MODES, Mode, ModeSetting, PauseSet
 from stormpilot.observe.plausible import readable
 from stormpilot.observe.reader import StoreSnapshot
 from stormpilot.operate.change import Change
-from stormpilot.operate.operator import SHOWN_NAMES, Operator
+from stormpilot.operate.operator import Operator
 from stormpilot.operate.parameters import AnyTopology, ModeWord
-from stormpilot.printable import counted
+from stormpilot.printable import counted, listed
 from stormpilot.zookeeper.client import ZooKeeper
 from stormpilot.zookeeper.paths import Paths
 
@@ -68,12 +68,11 @@ def _still_paused(operator: Operator, name: str | None) -> str:
     keys = set(operator.zookeeper.children([operator.paths.pause("")])[0])
     if name is not None:
         return f", but everything is paused, and so is {name}: `stormpilot resume` ends that" if ALL in keys else ""
-    names = sorted(name_of_setting_key(key) for key in keys - {ALL})
+    names = {name_of_setting_key(key) for key in keys - {ALL}}
     if not names:
         return ""
-    shown = ", ".join(names[:SHOWN_NAMES]) + (", ..." if len(names) > SHOWN_NAMES else "")
     which = counted(len(names), "topology is", "topologies are")
-    return f", but {which} paused by name ({shown}): `stormpilot resume NAME` ends that"
+    return f", but {which} paused by name ({listed(names)}): `stormpilot resume NAME` ends that"
 
 
 def _danger(operator: Operator, name: str | None) -> str:

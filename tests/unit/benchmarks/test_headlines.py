@@ -384,3 +384,5 @@ def test_planning_anew_is_compared_within_each_turn() -> None:
     text = "\n".join(page.sections(found(*ABBA) | {"changing": run}))
     assert "| `online` of the turn before | 3 | 10.0 (10.0 to 10.0) | 20 (20 to 20) | 50% (50% to 50%) |" in text
     assert "| Storm default | 3 | 10.0 (10.0 to 10.0) |" in text
+    assert "`best` for the traffic of now is not below `best` for the traffic before; why is not known" in text
+    assert "`online` for the traffic of now is not below" not in text

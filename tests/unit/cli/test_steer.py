@@ -10,11 +10,12 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from doubles.installations import state
 from doubles.memory_zookeeper import MemoryZooKeeper
 from doubles.snapshots import T0_MS, topology
 from stormpilot.cli import app, steer, verbs
 from stormpilot.errors import RefusedError, UnreachableError, UsageError
-from stormpilot.messages.controller_state import ControllerState, TopologyView
+from stormpilot.messages.controller_state import TopologyView
 from stormpilot.messages.core import encode
 from stormpilot.operate import Change
 from stormpilot.zookeeper.paths import Paths
@@ -66,20 +67,8 @@ def test_a_request_without_an_answer_says_what_holds_it_and_that_it_stays_pendin
     """It said where to look; the move began minutes after the command had failed."""
     zookeeper, paths, flights = MemoryZooKeeper(lambda: T0_MS), Paths(), "flights-1-1763690000"
     view = TopologyView(id=flights, name="flights", mode="act", action="skip", reason="PLAN_MOVING", text="p-1")
-    state = ControllerState(
-        controller="n1:7",
-        version="0.1.0",
-        epoch=3,
-        started_at_ms=T0_MS,
-        written_at_ms=T0_MS,
-        period_s=10.0,
-        cycles=1,
-        planner="best",
-        sentence="",
-        topologies=[view],
-    )
     zookeeper.put(paths.topology(flights), encode(topology({1: ("a", 6700)}, id=flights)))
-    zookeeper.put(paths.controller, encode(state))
+    zookeeper.put(paths.controller, encode(state(topologies=[view])))
     zookeeper.put(f"{paths.leader}/n-1", b"")
 
     @contextmanager
