@@ -1,10 +1,9 @@
 """Measures what is missing, and shows the table.
 
 `connections` needs no cluster; `fewest` asks how many nodes hold a rate, `changing` what planning anew gains when the
-traffic has changed. Of `chain`, `flights` and `wordcount` it makes
-everybody's plan, then measures passes of every placement once. What was measured is kept after every placement: a run
-that was interrupted, or that `--minutes` ended, goes on with what is missing when it is started again; `--restart`
-begins anew.
+traffic has changed. Of `chain`, `flights` and `wordcount`, and of the chain under `settings`, it makes everybody's
+plan, then measures passes of every placement once. What was measured is kept after every placement: a run that was
+interrupted, or that `--minutes` ended, goes on with what is missing when it is started again; `--restart` begins anew.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from rich.console import Console
 
 from benchmarks.command import STARTED_S, console, exit_with, machine, results_of, resumable, say
 from benchmarks.headlines import changing, connections, fewest, other_pages, page, runs
-from benchmarks.headlines.cases import CASES, measured_on
+from benchmarks.headlines.cases import CASES, SETTINGS, measured_on
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 BENCH = REPOSITORY / "build" / "bench"
@@ -58,39 +57,46 @@ def main() -> int:
     page.show(found, Console(width=160))
     if arguments.publish:
         page.publish(found, RESULTS)
-    whole = all(sum(p["complete"] for p in found["passes"] if p["case"] == case) >= passes for case in CASES)
+    asked = parts(arguments)
+    whole = all(sum(p["complete"] for p in found["passes"] if p["case"] == c) >= passes for c in CASES if c in asked)
     return 0 if whole and found["connections"] else 1
+
+
+def parts(arguments: argparse.Namespace) -> list[str]:
+    """What is asked for: by default all but what is of the long form."""
+    return arguments.only or [part for part in PARTS if arguments.full or part != SETTINGS]
 
 
 def measure(arguments: argparse.Namespace, passes: int, repetitions: int, ends_s: float) -> None:
     """Measure the parts that are missing, as long as there is time."""
-    parts = arguments.only or PARTS
-    if "connections" in parts:
+    asked = parts(arguments)
+    if "connections" in asked:
         connections.measure(OUT / "connections", arguments.topologies, console, ends_s)
     phase_s = arguments.phase_s or (LONG_PHASE_S if arguments.full else PHASE_S)
-    wanted = [replace(c, phase_s=phase_s) for name, c in CASES.items() if name in parts]
-    left = {c.name: n for c in wanted if (n := runs.missing(c, passes, OUT, arguments.full))}
+    wanted = [replace(c, phase_s=phase_s) for name, c in CASES.items() if name in asked]
+    left = {c.name: n for c in wanted if (n := runs.missing(c, passes, OUT))}
     clock = runs.Clock(ends_s, sum(left.values()))
-    asked = FEWEST in parts and fewest.missing(OUT, repetitions)
+    counted = FEWEST in asked and fewest.missing(OUT, repetitions)
     changes = FULL_CHANGES if arguments.full else CHANGES
-    changed = CHANGING in parts and changing.missing(OUT, changes)
-    if not (left or asked or changed) or not clock.allows(runs.PREPARED_S):
+    changed = CHANGING in asked and changing.missing(OUT, changes)
+    if not (left or counted or changed) or not clock.allows(runs.PREPARED_S):
         return
     with runs.isolated(say) as cluster:
-        if asked and clock.allows(fewest.MEASURED_S):
+        if counted and clock.allows(fewest.MEASURED_S):
             fewest.measure(cluster, replace(CASES["chain"], phase_s=phase_s), repetitions, OUT, clock, say)
         for case in wanted:
             if case.name in left:
-                runs.measure(cluster, case, passes, OUT, swept=arguments.full, clock=clock, say=say)
+                runs.measure(cluster, case, passes, OUT, clock=clock, say=say)
         if changed and clock.allows(changing.MEASURED_S):
             changing.measure(cluster, CASES["chain"], changes, OUT, clock, say)
 
 
 def restore(published: Path, out: Path) -> None:
-    """Put what was published of a machine like this one where a run goes on from; what is there stays."""
+    """Put what was published of a machine like this one where a run goes on from; cases that are there stay."""
     found = json.loads(published.read_text()) if published.exists() else {"cases": {}}
     cpu = machine()["cpu"]
     here = {name for name, plans in found["cases"].items() if measured_on(found, plans) == cpu}
+    here -= {name for name in here if (out / f"{name}-plans.json").exists()}  # passes of other plans are others
     files = {out / f"{name}-plans.json": found["cases"][name] for name in here}
     files |= {out / f"{p['case']}-{p['pass']}.json": p for p in found.get("passes", []) if p["case"] in here}
     if found.get("machine", {}).get("cpu") == cpu:

@@ -8,6 +8,7 @@ from typing import Any
 
 from benchmarks.flow.jobs import COMMON
 from benchmarks.headlines.chain import Chain
+from benchmarks.headlines.contenders import NAMES, SWEPT
 from stormpilot.local.build import LOAD_HOOK
 
 FLAT_OUT_TPS = 1_000_000
@@ -22,8 +23,7 @@ class Case:
 
     `rate_tps`, at which latency is measured, is `RATED` of what Storm's default placement holds; until that is known it
     is a guess that is low enough. With `given` it is that rate; with `steady` the source sends at nothing else.
-    `topology` and `options` are of the project of examples; the chain is sent to Nimbus as it is. `who`: contenders,
-    all where empty.
+    `topology` and `options` are of the project of examples; the chain is sent to Nimbus as it is. `who`: contenders.
     `timeout_s`: a tuple that a move lost counts as one that is under way until then, so that this is more than the
     longest latency, and not much more.
     """
@@ -36,7 +36,7 @@ class Case:
     topology: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
     chain: Chain | None = None
-    who: tuple[str, ...] = ()
+    who: tuple[str, ...] = NAMES
     given: bool = False
     steady: bool = False
 
@@ -69,8 +69,11 @@ class Case:
         }
 
 
+SETTINGS = "settings"
+"""The chain again, under the other settings of the paper's two schedulers: of the long form."""
 CASES = {
     "chain": Case("chain", 100.0, 50, timeout_s=5, chain=Chain()),
+    SETTINGS: Case(SETTINGS, 100.0, 50, timeout_s=5, chain=Chain(), who=("default", "online", "offline", *SWEPT)),
     "wordcount": Case("wordcount", 5.0, 20, topology="wordcount_comm", who=("default", "ras", "best")),
     "flights": Case(
         "flights", 50.0, 50, topology="flights", who=("default", "online", "best", "best latency"), given=True

@@ -72,15 +72,15 @@ def roomy(model: Model) -> Model:
     return msgspec.structs.replace(model, supervisors=nodes)
 
 
-def placements(measured: Model, folder: Path, swept: bool, who: Collection[str] = ()) -> dict[str, Placement]:
-    """Everybody's plan, from what was measured while Storm's default placement ran; `who`: those alone, if any."""
+def placements(measured: Model, folder: Path, who: Collection[str]) -> dict[str, Placement]:
+    """Plans of these contenders, from what was measured while Storm's default placement ran."""
     model = roomy(measured)
     compiled = compile_model(model)
     answers: dict[str, Plan | str] = {"default": compiled.plan_of(compiled.current)}
-    if not who or "ras" in who:
+    if "ras" in who:
         answers["ras"] = storms(model, RAS, folder)
-    for name, contender in {**OURS, **(SWEPT if swept else {})}.items():
-        if not who or name in who:
+    for name, contender in {**OURS, **SWEPT}.items():
+        if name in who:
             answers[name] = ours(model, contender)
     return {
         name: Placement(None, a) if isinstance(a, str) else Placement(a, metrics=evaluate(model, a))

@@ -20,7 +20,7 @@ from benchmarks.command import machine
 from benchmarks.demo.measure import Watcher
 from benchmarks.flow.jobs import PROJECT, Job, Placer, applied, until
 from benchmarks.headlines.cases import RATED, Case
-from benchmarks.headlines.contenders import NAMES, SWEPT, placements
+from benchmarks.headlines.contenders import placements
 from benchmarks.headlines.phases import phase, phases, words
 from benchmarks.hook.__main__ import topologies
 from stormpilot.config import LoadSection
@@ -71,7 +71,7 @@ class Clock:
         return f"{self.left} placements left, about {self.left * self.took_s / 60:.0f} min"
 
 
-def measure(cluster: LocalCluster, case: Case, passes: int, out: Path, *, swept: bool, clock: Clock, say: Say) -> bool:
+def measure(cluster: LocalCluster, case: Case, passes: int, out: Path, *, clock: Clock, say: Say) -> bool:
     """Prepare the case where that is missing, then measure passes until the time is over; whether all is done."""
     file = out / f"{case.name}-plans.json"
     shared = msgspec.json.decode(file.read_bytes(), type=Prepared) if file.exists() else None
@@ -82,7 +82,7 @@ def measure(cluster: LocalCluster, case: Case, passes: int, out: Path, *, swept:
         case = replace(case, rate_tps=shared.parameters["rate_tps"] if shared else _rate_tps(cluster, case, say))
     with running(cluster, case, case.name) as job, closing(Placer(cluster)) as placer:
         if shared is None:
-            shared = _prepared(job, case, file, swept, say)
+            shared = _prepared(job, case, file, say)
         whole = True
         for number in range(1, passes + 1):
             whole &= _pass(job, placer, case, shared, number, out / f"{case.name}-{number}.json", clock, say)
@@ -100,10 +100,10 @@ def _rate_tps(cluster: LocalCluster, case: Case, say: Say) -> float:
     return rate_tps
 
 
-def _prepared(job: Job, case: Case, file: Path, swept: bool, say: Say) -> Prepared:
+def _prepared(job: Job, case: Case, file: Path, say: Say) -> Prepared:
     """Measure under Storm's default placement, and keep everybody's plan in `file`."""
     _, model = phase(job, case, saturated=False)
-    chosen = placements(model, file.with_suffix(""), swept, case.who)
+    chosen = placements(model, file.with_suffix(""), case.who)
     prepared = Prepared(
         parameters=_parameters(case),
         slots={s.id: sorted(s.slots) for s in model.supervisors},
@@ -165,10 +165,10 @@ def _measured(job: Job, placer: Placer, case: Case, who: str, plan: Plan, say: S
     return None
 
 
-def missing(case: Case, passes: int, out: Path, swept: bool) -> int:
+def missing(case: Case, passes: int, out: Path) -> int:
     """Number of placements that are still to be measured."""
     file = out / f"{case.name}-plans.json"
-    expected = len(case.who or NAMES) + (len(SWEPT) if swept else 0)
+    expected = len(case.who)
     if file.exists():
         expected = len(msgspec.json.decode(file.read_bytes(), type=Prepared).plans)
     files = [f for n in range(1, passes + 1) if (f := out / f"{case.name}-{n}.json").exists()]

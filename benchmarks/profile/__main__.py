@@ -1,7 +1,7 @@
 """Profiles each task on isolated nodes, some times over.
 
 A run that was interrupted, or that `--minutes` ended, goes on when it is started again; `--restart` begins anew. Tasks
-that it does not measure keep the profiles of docs/results/profile.json.
+that it does not measure keep the profiles of docs/results/profile.json; with `--beside` those that it measures too.
 """
 
 from __future__ import annotations
@@ -58,6 +58,7 @@ def main() -> int:
     parser.add_argument("--repetitions", type=int, default=2, help="of every profile")
     parser.add_argument("--max-threads", type=int, default=5, help="of a task that does not wait")
     parser.add_argument("--only", choices=list(TASKS), help="one task")
+    parser.add_argument("--beside", action="store_true", help="new repetitions stand beside the published ones")
     resumable(parser, "docs/results/profile.md")
     arguments = parser.parse_args()
     results_of(OUT, restart=arguments.restart)
@@ -71,7 +72,7 @@ def main() -> int:
         ]
         if wanted:
             profiles(wanted, ends_s, arguments.max_threads)
-    found = page.collect(OUT, list(TASKS), arguments.repetitions, RESULTS / "profile.json")
+    found = page.collect(OUT, list(TASKS), arguments.repetitions, RESULTS / "profile.json", beside=arguments.beside)
     (OUT.parent / "profile.json").write_text(json.dumps(found, indent=1) + "\n")
     page.show(found)
     if arguments.publish:

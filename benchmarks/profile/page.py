@@ -49,8 +49,8 @@ each divided by its speed.
 """
 
 
-def collect(out: Path, tasks: list[str], repetitions: int, published: Path) -> dict[str, Any]:
-    """Profiles that are complete in the folder; of other tasks those that were published."""
+def collect(out: Path, tasks: list[str], repetitions: int, published: Path, *, beside: bool = False) -> dict[str, Any]:
+    """Profiles that are complete in the folder; of other tasks those that were published, `beside` these of all."""
     before = json.loads(published.read_text())["profiles"] if published.exists() else {}
     profiles: dict[str, list[dict[str, Any]]] = {}
     for task in tasks:
@@ -84,7 +84,8 @@ def collect(out: Path, tasks: list[str], repetitions: int, published: Path) -> d
                     **(json.loads(load.read_text()) if load.exists() else {}),
                 }
             )
-        profiles[task] = profiles[task] or before.get(task, [])
+        kept = before.get(task, []) if beside or not profiles[task] else []
+        profiles[task] = [r for r in kept if r not in profiles[task]] + profiles[task]
     return {"cores": os.cpu_count(), "profiles": profiles}
 
 
@@ -180,6 +181,19 @@ def _agreement(found: dict[str, Any]) -> str:
     return f"{text[0].upper()}{text[1:]} (the aim is one step).{left}"
 
 
+def _speeds(slots: list[dict[str, Any]]) -> str:
+    """MHz of a core, from the least to the most."""
+    return " to ".join(f"{mhz:,.0f}" for mhz in sorted({s["mhz"] for s in slots}))
+
+
+def _unlike(found: dict[str, Any]) -> str:
+    """The cores of those tasks whose repetitions ran on unlike ones, in words."""
+    cores = {t: [f"{r['slot']['mhz']:,.0f}" for r in rs] for t, rs in found["profiles"].items()}
+    words = [f"{NAMES[t]} ran on cores of {', then '.join(mhz)} MHz" for t, mhz in cores.items() if len(set(mhz)) > 1]
+    text = "; ".join(words)
+    return f" {text[0].upper()}{text[1:]}." if words else ""
+
+
 LIGHT_HEAD = ["task", "worker without threads", "each thread without tuples", "one thread, at tuples/s"]
 
 
@@ -222,7 +236,7 @@ def publish(found: dict[str, Any], out: Path, results: Path) -> None:
         if r
     )
     load = f"its load average at the end of the profiles was {min(loads):.1f} to {max(loads):.1f}"
-    slot = f"{slots[0]['cores']:g} cores of {slots[0]['mhz']:,.0f} MHz and {slots[0]['memory_mb']:,.0f} MB"
+    slot = f"{slots[0]['cores']:g} cores of {_speeds(slots)} MHz and {slots[0]['memory_mb']:,.0f} MB"
     head = textwrap.fill(
         "`make bench-profile ARGS=--publish` wrote this page; [profile.json](profile.json) has every number. Tasks of "
         f"`topologies/src/micro_tasks` run on an isolated local cluster: the component alone on a slot of {slot}, "
@@ -233,7 +247,7 @@ def publish(found: dict[str, Any], out: Path, results: Path) -> None:
     )
     intro = textwrap.fill(
         f"The machine has {found['cores']} cores and ran other programs too; {load}. Rates are tried in steps of 10%. "
-        f"Numbers of the repetitions stand side by side. {_agreement(found)}",
+        f"Numbers of the repetitions stand side by side. {_agreement(found)}{_unlike(found)}",
         WIDTH,
     )
     page = f"""# Performance models by trial runs

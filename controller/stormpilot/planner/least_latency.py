@@ -1,8 +1,9 @@
 """Plans for the least latency: network cost and queueing together (objective `latency` of `best`).
 
 A plan of the least network cost packs nodes, on which tuples then wait; spread out, tuples wait less and travel more.
-Between the two lie the plans of the least network cost that fill nodes to a part of B(n) only. Each such part is
-planned, and the plan with the least latency by the model (`model/latency.py`) wins; what runs is one of them.
+Between the two lie the plans of the least network cost that fill nodes to a part of B(n) only: from all of it to the
+part that all nodes are filled to where the load is spread evenly. Each such part is planned, and the plan with the
+least latency by the model (`model/latency.py`) wins; what runs is one of them.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from stormpilot.model.violations import violations
 from stormpilot.planner.flow.planning import BY_FLOWS, Traffic, with_predicted
 from stormpilot.planner.placement.problem import LeftS
 
-FILLS = (1.0, 0.8, 0.65, 0.5, 0.35)
-"""Parts of B(n) that are planned for."""
+STEPS = (1.0, 0.6, 0.35, 0.2, 0.08)
+"""What nodes are filled to: this much of the way from an even load to B(n)."""
 LESS = 1e-3
 """A plan is better where its latency is less by this part; what runs stays otherwise."""
 
@@ -43,8 +44,10 @@ def with_least_latency(
     total_s = left_s()
     best: tuple[float, Plan] | None = None
     tried = []
-    for i, fill in enumerate(FILLS):
-        kept_s = total_s * (1 - (i + 1) / len(FILLS))
+    even = _even(model)
+    for i, step in enumerate(STEPS):
+        fill = even + step * (1 - even)
+        kept_s = total_s * (1 - (i + 1) / len(STEPS))
         own_s = left_s if math.isinf(total_s) else lambda kept_s=kept_s: left_s() - kept_s
         answer = plan_one(_filled(model, fill), own_s)
         if isinstance(answer, Infeasible) or len(answer.topologies) < len(model.topologies):
@@ -70,6 +73,13 @@ def with_least_latency(
     notes = [n for n in found.notes if not n.startswith(BY_FLOWS)]  # of the limits that were planned for
     found = msgspec.structs.replace(found, notes=notes)
     return with_predicted(found, judge.flow or flow_model(model, judge.compiled))
+
+
+def _even(model: Model) -> float:
+    """Part of B(n) that every node is filled to where the load is spread evenly; at most 1."""
+    room_mhz = sum(s.limit_mhz for s in model.supervisors)
+    load_mhz = sum(e.cpu_mhz for t in model.topologies for e in t.executors)
+    return min(load_mhz / room_mhz, 1.0) if room_mhz > 0 else 1.0
 
 
 def _filled(model: Model, fill: float) -> Model:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -64,3 +65,27 @@ def test_without_notes_no_speed_is_known(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("rates", "steps"), [((100.0, 100.0), 0), ((100.0, 110.0), 1), ((121.0, 100.0), 2)])
 def test_steps_are_of_ten_percent(rates: tuple[float, float], steps: int) -> None:
     assert speed.steps_apart([{"rate_tps": r, "probe_tps": 700.0} for r in rates]) == steps
+
+
+def test_a_new_repetition_stands_beside_the_published_one(tmp_path: Path) -> None:
+    out, published = tmp_path / "out", tmp_path / "profile.json"
+    out.mkdir()
+    measured(out, "blob-1", mhz=2300.0)
+    old = repetition((24, 23.2, None)) | {"slot": {"cores": 0.4, "mhz": 2600.0, "memory_mb": 1024.0}}
+    published.write_text(json.dumps({"profiles": {"blob": [old], "pi": [old]}}))
+    found = page.collect(out, ["blob", "pi"], 2, published)
+    assert [r["slot"]["mhz"] for r in found["profiles"]["blob"]] == [2300.0]
+    assert found["profiles"]["pi"] == [old]
+    found = page.collect(out, ["blob", "pi"], 2, published, beside=True)
+    assert [r["slot"]["mhz"] for r in found["profiles"]["blob"]] == [2600.0, 2300.0]
+    assert page._unlike(found) == " Blob download ran on cores of 2,600, then 2,300 MHz."
+    published.write_text(json.dumps(found))
+    assert page.collect(out, ["blob", "pi"], 2, published, beside=True) == found
+
+
+def measured(out: Path, name: str, mhz: float) -> None:
+    """A profile of one trial that is complete."""
+    trial = {"threads": 1, "step": 24, "rate_tps": 23.2, "stable": True}
+    (out / f"{name}.json").write_text(json.dumps({"models": [{"points": [trial]}]}))
+    lines = [{"of": name}, {"trial": trial}, {"slot": {"cores": 0.4, "mhz": mhz, "memory_mb": 1024.0}}]
+    (out / f"{name}.trials.jsonl").write_text("".join(json.dumps(x) + "\n" for x in lines))

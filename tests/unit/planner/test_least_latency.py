@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from stormpilot.errors import UsageError
@@ -54,6 +55,22 @@ def pairs(load_cores: float, *, running: bool = False) -> Model:
     )
 
 
+def stars(*sinks: int) -> Model:
+    """Sources with so many sinks of half a core each, on two nodes of four cores that may be filled to 90%."""
+    executors, traffic = [], []
+    for number in sinks:
+        source = len(executors) + 1
+        executors.append(Executor(start=source, end=source, component="source", cpu_mhz=10.0))
+        for _ in range(number):
+            start = len(executors) + 1
+            executors.append(Executor(start=start, end=start, component="sink", cpu_mhz=500.0))
+            traffic.append(Edge(topology="t-1", from_=source, to=start, rate=20.0))
+    one = pairs(0.0)
+    nodes = [msgspec.structs.replace(s, cpu_limit_mhz=0.9 * s.cpu_mhz) for s in one.supervisors]
+    topologies = [msgspec.structs.replace(one.topologies[0], executors=executors)]
+    return msgspec.structs.replace(one, supervisors=nodes, topologies=topologies, traffic=traffic)
+
+
 def planned(model: Model, objective: str) -> Plan:
     answer = compute(model, "best", {"objective": objective, "iterations": 2000}, seed=1)
     assert not isinstance(answer, Infeasible)
@@ -77,6 +94,15 @@ def test_no_other_plan_that_was_tried_has_less_latency() -> None:
     assert found.metrics["latency_ms"] < evaluate(model, planned(model, "network_cost"))["latency_ms"]
     assert found.params["objective"] == "latency"
     assert "least latency" in found.notes[-1]
+
+
+def test_an_even_load_is_tried_where_there_is_little_room_above_it() -> None:
+    """A node with 7 sinks has all that their source sends; with one of them elsewhere, tuples wait less there."""
+    model = stars(7, 5)
+    assert evaluate(model, planned(model, "network_cost"))["inter_node_tps"] == 0
+    found = planned(model, "latency")
+    workers = [w for t in found.topologies for w in t.workers]
+    assert sorted(sum(len(w.executors) for w in workers if w.supervisor == n) for n in ("a", "b")) == [7, 7]
 
 
 def test_what_runs_stays_where_nothing_is_better() -> None:
