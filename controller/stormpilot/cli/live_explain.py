@@ -134,8 +134,8 @@ def _decision(view: TopologyView, placed: str = "", now_ms: int | None = None) -
     say(f"{view.name}: mode {view.mode}" + (f", set by {view.mode_from}" if view.mode_from else ""))
     unit = UNITS.get(view.reason, "")
     against = "" if view.threshold is None else f" against {_number(view.threshold, unit)}"
-    of = f" {unit}" if unit and unit != "ratio" else ""
-    number = "" if view.value is None else f" ({_number(view.value, unit)}{against}{of})"
+    of = "" if unit == "ratio" else f" {unit}"
+    number = f" ({_number(view.value, unit)}{against}{of})" if unit and view.value is not None else ""
     opens_s = 0.0 if now_ms is None or view.next_at_ms is None else (view.next_at_ms - now_ms) / 1000
     later = f" (expected to change in {age(opens_s)})" if opens_s > 0 else ""
     say(f"{view.action}: {view.reason}: {view.text}{number}{later}")

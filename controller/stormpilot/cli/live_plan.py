@@ -72,10 +72,12 @@ def published_plan(live: Live, topology: str) -> PublishedPlan:
 
 
 def _head(found: PublishedPlan) -> None:
+    from stormpilot.operate.status import age
+
     p = found.plan
-    age_s = time.time() - p.created_at_ms / 1000
+    old = age(time.time() - p.created_at_ms / 1000)
     kind = "proposed, not applied" if found.proposal else "published"
-    say(f"{p.plan_id} ({kind}) of planner {p.planner}, {age_s:.0f} s old, epoch {p.epoch}: {p.reason}")
+    say(f"{p.plan_id} ({kind}) of planner {p.planner}, {old} old, epoch {p.epoch}: {p.reason}")
     for name in sorted({*p.expected.before, *p.expected.after}):
         before, after = p.expected.before.get(name), p.expected.after.get(name)
         words = ["?" if v is None else f"{v:,.{1 if name.endswith('_ms') else 0}f}" for v in (before, after)]

@@ -101,6 +101,8 @@ def up(
         f"  Nimbus     {cluster.nimbus_address}\n"
         f"  ZooKeeper  {cluster.zookeeper_hosts}\n"
         f"  logs       {cluster.layout.logs}\n"
+        f"  submit     stormpilot local submit --name {name}, in the directory of a streamparse project\n"
+        f'  plan       stormpilot run controller.yaml, with zookeeper: {{hosts: "{cluster.zookeeper_hosts}"}} in it\n'
         f"  end it     stormpilot local down --name {name}"
     )
 

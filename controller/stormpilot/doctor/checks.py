@@ -21,6 +21,7 @@ from stormpilot.doctor.surroundings import (
     sites,
     storm_settings,
 )
+from stormpilot.messages.settings import ALL, name_of_setting_key
 from stormpilot.operate.status import PREPARING, age, first_cycle_late_s, stuck_after_s
 from stormpilot.printable import counted
 
@@ -50,6 +51,7 @@ def examine(e: Evidence) -> list[Finding]:
         *refresh(e),
         *plugin(e),
         *_controller(e),
+        *_pauses(e),
         *_readable(e),
         *placement(e),
         *_reports(e),
@@ -101,6 +103,14 @@ def _controller(e: Evidence) -> Iterator[Finding]:
         )
     for problem in state.problems:
         yield Finding("controller", Level.warn, f"it reports: {problem}", "see stormpilot status")
+
+
+def _pauses(e: Evidence) -> Iterator[Finding]:
+    """Pauses that somebody may have forgotten: no plan is applied as long as they hold."""
+    for key in sorted(e.seen.paused):
+        who, name = ("everything", "") if key == ALL else (name_of_setting_key(key), f" {name_of_setting_key(key)}")
+        fix = f"stormpilot status says who paused it, when and why; stormpilot resume{name} ends it"
+        yield Finding("pause", Level.warn, f"{who} is paused: what runs stays where it is, no plan is applied", fix)
 
 
 def _readable(e: Evidence) -> Iterator[Finding]:

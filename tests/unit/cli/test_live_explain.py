@@ -32,7 +32,7 @@ from stormpilot.zookeeper.paths import Paths
     [
         ("COOL_DOWN", 43.71, 3600.0, "it is young (43.7 against 3,600 s)"),
         ("GAIN_BELOW_THRESHOLD", 0.0712, 0.1, "it is young (7.12% against 10%)"),
-        ("BACK_OFF", 2.0, None, "it is young (2)"),
+        ("BACK_OFF", 2.0, None, "it is young"),
         ("COOL_DOWN", None, None, "it is young"),
     ],
 )

@@ -234,6 +234,8 @@ KEY = {"stormpilot.plan.key.file": "/etc/stormpilot-plan.key"}
         ({"seen": seen(statuses={FLIGHTS.id: UNSIGNED})}, "placement", "fail", "SIGNATURE", "the same key"),
         ({**conf(**KEY), "signs": False}, "plan key", "fail", "the controller signs none", "publish.plan_key_file"),
         ({"signs": True}, "plan key", "warn", "without a signature too", "stormpilot.plan.key.file"),
+        ({"seen": seen(paused=frozenset({"_all"}))}, "pause", "warn", "everything is paused", "stormpilot resume ends"),
+        ({"seen": seen(paused=frozenset({"%5Fall"}))}, "pause", "warn", "_all is paused", "stormpilot resume _all"),
         ({"reports": {}}, "reports", "warn", "submitted 60 s ago", "wait until"),
         ({"seen": seen(topologies={FLIGHTS.id: OLD}), "reports": {}}, "reports", "warn", "without any", "the hook"),
         ({"reports": {FLIGHTS.id: 300.0}}, "reports", "fail", "5 min old", "collector"),
