@@ -52,9 +52,10 @@ def main() -> int:
             cluster.measure(OUT, REPOSITORY / "topologies", asked, here.cores, ends_s, say)
             day.measure(OUT, REPOSITORY / "topologies", here, ends_s, say)
         found["cluster"] = [
-            with_predictions(case.problem, json.loads(file.read_text()))
+            with_predictions(case.problem, one) | {"placedAsNow": case.places(one["placement"])}
             for case in wanted
             if (file := cluster.result(OUT, case)).exists()
+            for one in [json.loads(file.read_text())]
         ]
         found["left"] = len(wanted) - len(found["cluster"])
     found["day"] = {v: json.loads(file.read_text()) for v in day.VARIANTS if (file := day.result(OUT, v)).exists()}

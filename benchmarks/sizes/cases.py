@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
 
 from benchmarks.sizes.compare import TASKS, Models
 from benchmarks.sizes.dags import APPLICATIONS, MICRO, Dag, linear_of
+from stormpilot.model.values import Infeasible
 from stormpilot.sizing.allocation import Method, allocate
 from stormpilot.sizing.placement import Placed, place
+from stormpilot.sizing.prediction import threads_of
 from stormpilot.sizing.problem import Problem, Shuffle, Static, VmSize
 from stormpilot.sizing.rates import input_gains
 
@@ -47,8 +49,23 @@ class Case:
     @property
     def slots(self) -> int | None:
         """Slots until everything fits; None where it fits nowhere."""
-        placed = place(self.problem, allocate(self.problem, self.problem.rate_tps, self.method), self.mapping)
+        placed = self._placed()
         return placed.slots if isinstance(placed, Placed) else None
+
+    def places(self, placement: Mapping[str, Mapping[str, int]]) -> bool:
+        """Whether these threads by slot are its own, whichever slots they are."""
+        placed = self._placed()
+        if not isinstance(placed, Placed):
+            return False
+        own = threads_of(self.problem, placed.model, placed.plan).values()
+        return _alike(own) == _alike(placement.values())
+
+    def _placed(self) -> Placed | Infeasible:
+        return place(self.problem, allocate(self.problem, self.problem.rate_tps, self.method), self.mapping)
+
+
+def _alike(slots: Iterable[Mapping[str, int]]) -> list[list[tuple[str, int]]]:
+    return sorted(sorted(threads.items()) for threads in slots)
 
 
 def cases(models: Models, tasks: Sequence[str]) -> list[Case]:

@@ -304,6 +304,7 @@ def _carried_out(found: dict[str, Any]) -> list[str]:
             + (f" Under the even shuffle, for which it is made, {_parts(even)}." if even else "")
         ),
         table(CLUSTER_HEAD, cluster(found["cluster"])),
+        *_before(found["cluster"]),
         filled(
             "`shuffle`: `even` splits tuples evenly over threads, as the shuffle of the paper's Storm 1.0 did "
             "(`topology.disable.loadaware.messaging: true`). `local` is what Storm 2 does by default: it prefers "
@@ -323,6 +324,17 @@ def _carried_out(found: dict[str, Any]) -> list[str]:
         ),
         table(SLOTS_HEAD, slots(found["cluster"])),
     ]
+
+
+def _before(found: Sequence[dict[str, Any]]) -> list[str]:
+    """A paragraph on cases whose placement is not that of this version; none where there are none."""
+    pairs = Counter(pair_name(one) for one in found if not one["placedAsNow"])
+    who = " and ".join(f"{n} of {pair}" for pair, n in pairs.items())
+    text = (
+        f"An earlier version of the mapping placed {who}: as many threads on as many slots as now, other threads "
+        "together. Predictions are for where they were."
+    )
+    return [filled(text)] if pairs else []
 
 
 def cpu_errors(found: Sequence[dict[str, Any]]) -> str:

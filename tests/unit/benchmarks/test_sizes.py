@@ -19,6 +19,8 @@ from micro_tasks.parse_xml import IN_TURN
 from stormpilot.decide.reasons import Reason
 from stormpilot.sizing.advice import Advice
 from stormpilot.sizing.performance import Performance, Point
+from stormpilot.sizing.placement import Placed
+from stormpilot.sizing.prediction import threads_of
 from stormpilot.sizing.problem import Problem, Slot
 from stormpilot.sizing.rates import input_gains
 
@@ -125,6 +127,7 @@ def carried_out(actual_tps: float = 38.0) -> dict[str, Any]:
             "loadAverage": 3.0,
         },
         "placement": {"n1:1": {"source": 1}, "n2:1": {"pi": 2}},
+        "placedAsNow": True,
         "slotLoads": [
             {"slot": "n1:1", "predicted": [0.2, 0.1], "proportional": 0.2, "actual": [0.3, 0.2]},
             {"slot": "n2:1", "predicted": [0.9, 0.4], "proportional": 0.9, "actual": None},
@@ -196,6 +199,18 @@ def test_cases_are_those_that_fit_on_the_nodes_and_applications_where_all_tasks_
     assert [case.problem.shuffle for case in found[-3:]] == ["even", "local", "local"]
     assert len({case.name for case in found}) == len(found)
     assert {case.problem.name for case in cases(models, tasks[:-1])} == {"linear"}
+
+
+def test_page_says_what_an_earlier_mapping_placed(models: Models, found: dict[str, Any]) -> None:
+    case = next(c for c in cases(models, list(models.by_task)) if c.slots == 2)
+    placed = case._placed()
+    assert isinstance(placed, Placed)
+    first, second = threads_of(case.problem, placed.model, placed.plan).values()
+    assert case.places({"b": second, "a": first}), "slots are alike"
+    assert not case.places({"a": {**first, **second}})
+    earlier = " ".join("\n".join(page.sections(found | {"cluster": [carried_out() | {"placedAsNow": False}]})).split())
+    assert "An earlier version of the mapping placed 1 of MBA+SAM: as many threads on as many slots" in earlier
+    assert "An earlier version" not in "\n".join(page.sections(found))
 
 
 def test_rates_are_by_the_task_that_is_full_first(models: Models) -> None:
