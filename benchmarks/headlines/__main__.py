@@ -63,7 +63,7 @@ def main() -> int:
 
 
 def parts(arguments: argparse.Namespace) -> list[str]:
-    """What is asked for: by default all but what is of the long form."""
+    """Parts that are asked for: by default all but those of the long form."""
     return arguments.only or [part for part in PARTS if arguments.full or part != SETTINGS]
 
 

@@ -34,8 +34,6 @@ FILE = "changing.json"
 RATE_TPS = 3000.0
 TURN_S = 300
 HEAVIER = 3
-STORMS_SLEEP = {"topology.bolt.wait.progressive.level3.sleep.millis": 1}
-"""Storm's default: with ten times that, 30 of 35 ms of latency were those of executors that sleep, at every stage."""
 ADAPTED = ("online", "best")
 """Planners that plan anew when the traffic has changed."""
 BEFORE = "{} of the turn before"
@@ -58,7 +56,6 @@ def case(chain: Case) -> Case:
         name="chain-changing",
         rate_tps=RATE_TPS,
         steady=True,
-        options=STORMS_SLEEP,
         chain=replace(chain.chain, turns=turns),
     )
 
@@ -167,7 +164,7 @@ def _told(found: dict[str, Any], get: Callable[[Mapping[str, Any]], float]) -> f
 
 
 def _reason(found: dict[str, Any], who: str) -> str:
-    """What the windows tell of a planner that gained nothing by planning anew."""
+    """Reason, as the windows have it, why a planner gained nothing by planning anew."""
     before, turns = BEFORE.format(who), [t["measured"] for t in found["turns"]]
     slower = max(turns, key=lambda t: _latency(t[who]) / _latency(t[before]))
     busiest = {name: statistics.fmean(_unevenness(w) for w in slower[name]) for name in (who, before)}

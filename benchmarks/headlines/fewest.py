@@ -19,7 +19,7 @@ import msgspec
 
 from benchmarks.flow.jobs import Job, Placer
 from benchmarks.headlines import runs
-from benchmarks.headlines.cases import Case
+from benchmarks.headlines.cases import SLEEP_MS, Case
 from benchmarks.headlines.contenders import BEST, DEFAULT, RAS, StormScheduler, ours, storms
 from benchmarks.headlines.phases import phase
 from stormpilot.errors import UnreachableError
@@ -44,7 +44,8 @@ def measure(cluster: LocalCluster, case: Case, repetitions: int, out: Path, cloc
     """Measure the trials that are missing, as long as there is time."""
     case = replace(case, rate_tps=RATE_TPS, steady=True)
     file = out / FILE
-    found: dict[str, Any] = {"rate_tps": RATE_TPS, "nodes": runs.NODES, "windows_s": case.phase_s, "trials": []}
+    asked = {"rate_tps": RATE_TPS, "nodes": runs.NODES, "windows_s": case.phase_s, "sleep_ms": SLEEP_MS}
+    found: dict[str, Any] = {**asked, "trials": []}
     if file.exists():
         found = msgspec.json.decode(file.read_bytes())
     with runs.running(cluster, case, f"{case.name}-fewest") as job, closing(Placer(cluster)) as placer:

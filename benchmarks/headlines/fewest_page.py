@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from benchmarks.headlines import fewest
+from benchmarks.headlines.cases import LONG_SLEEP_MS
 from benchmarks.headlines.contenders import WHO
 from benchmarks.markdown import filled, table
 
@@ -49,7 +50,7 @@ def section(found: dict[str, Any]) -> list[str]:
             "RAS (`ras-default`, measured CPU declared) by Storm's own classes, ours by `best`. A placement holds the "
             f"rate if {fewest.WINDOWS} windows one after the other have {fewest.CARRIED:.0%} of it, no tuple fails, "
             f"and the mean latency does not grow by more than {fewest.GROWTH - 1:.0%}; the first number of nodes that "
-            "does ends the search."
+            f"does ends the search. Executors that find no tuple sleep {found.get('sleep_ms', LONG_SLEEP_MS)} ms."
         ),
         table(["repetition", "placement", "nodes", "least tuples/s", "mean ms by window", "holds", "load"], lines),
         *_why(found["trials"]),

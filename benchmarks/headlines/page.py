@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.headlines import changing, fewest_page, network_page
-from benchmarks.headlines.cases import SETTINGS, measured_on
+from benchmarks.headlines.cases import LONG_SLEEP_MS, SETTINGS, SLEEP, SLEEP_MS, measured_on
 from benchmarks.headlines.contenders import LATENCY, ROOM, WHO
 from benchmarks.markdown import WIDTH, filled, table
 
@@ -272,7 +272,7 @@ def _setting(found: dict[str, Any]) -> list[str]:
             f"{max(loads):.1f}. The source sends at a rate, then as fast as `topology.max.spout.pending` lets it, in "
             f"turns of {' or '.join(f'{s:g}' for s in turns)} s: latency and traffic are of the former, the most "
             "tuples/s and the CPU of the latter, so what holds the source is the number of tuples under way, and never "
-            "Storm's backpressure. " + "; ".join(what) + "."
+            "Storm's backpressure. " + "; ".join(what) + ". " + _sleeps(found)
         ),
         filled(
             "Storm's default is the placement that Storm made itself. All others are made from what was measured under "
@@ -283,6 +283,15 @@ def _setting(found: dict[str, Any]) -> list[str]:
             "rate has changed. Latency is complete latency, from histograms with 10% between bounds."
         ),
     ]
+
+
+def _sleeps(found: dict[str, Any]) -> str:
+    """Sentence on how long executors sleep that find no tuple."""
+    by_ms: defaultdict[int, list[str]] = defaultdict(list)
+    for case in cases(found):
+        by_ms[found["cases"][case]["parameters"].get("sleep_ms", LONG_SLEEP_MS)].append(PROSE[case])
+    told = "; ".join(f"{ms} ms in {' and '.join(names)}" for ms, names in sorted(by_ms.items()))
+    return f"Executors that find no tuple sleep (`{SLEEP}`, {SLEEP_MS} ms by default): {told}."
 
 
 def _notes(found: dict[str, Any]) -> list[str]:

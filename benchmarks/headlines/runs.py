@@ -19,7 +19,7 @@ import msgspec
 from benchmarks.command import machine
 from benchmarks.demo.measure import Watcher
 from benchmarks.flow.jobs import PROJECT, Job, Placer, applied, until
-from benchmarks.headlines.cases import RATED, Case
+from benchmarks.headlines.cases import RATED, SLEEP_MS, Case
 from benchmarks.headlines.contenders import placements
 from benchmarks.headlines.phases import phase, phases, words
 from benchmarks.hook.__main__ import topologies
@@ -235,6 +235,7 @@ def _parameters(case: Case) -> dict[str, Any]:
         "mbit": MBIT,
         "rate_tps": case.rate_tps,
         "max_spout_pending": case.pending,
+        "sleep_ms": SLEEP_MS,
         "cpu_by_place": LoadSection().cpu_by_place,
         "chain": None
         if chain is None

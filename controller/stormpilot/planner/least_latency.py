@@ -23,7 +23,7 @@ from stormpilot.planner.flow.planning import BY_FLOWS, Traffic, with_predicted
 from stormpilot.planner.placement.problem import LeftS
 
 STEPS = (1.0, 0.6, 0.35, 0.2, 0.08)
-"""What nodes are filled to: this much of the way from an even load to B(n)."""
+"""Parts of the way from an even load to B(n) that nodes may be filled to."""
 LESS = 1e-3
 """A plan is better where its latency is less by this part; what runs stays otherwise."""
 
