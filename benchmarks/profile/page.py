@@ -173,7 +173,8 @@ def _agreement(found: dict[str, Any]) -> str:
         else:
             most = max(steps.values())
             at_most = f" ({max(at_one_speed.values())} at one speed of the machine)" if at_one_speed else ""
-            words.append(f"peaks of {NAMES[task]} are at most {most} {'step' if most == 1 else 'steps'} apart{at_most}")
+            apart_by = f"at most {most} {'step' if most == 1 else 'steps'} apart{at_most}" if most else "the same"
+            words.append(f"peaks of {NAMES[task]} are {apart_by}")
     text = "; ".join(words)
     left = (
         "" if all(apart(found, task) for task in found["profiles"]) else " `make bench-profile` goes on with the rest."

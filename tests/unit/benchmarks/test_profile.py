@@ -79,6 +79,7 @@ def test_a_new_repetition_stands_beside_the_published_one(tmp_path: Path) -> Non
     found = page.collect(out, ["blob", "pi"], 2, published, beside=True)
     assert [r["slot"]["mhz"] for r in found["profiles"]["blob"]] == [2600.0, 2300.0]
     assert page._unlike(found) == " Blob download ran on cores of 2,600, then 2,300 MHz."
+    assert "Peaks of blob download are the same; pi was measured once" in page._agreement(found)
     published.write_text(json.dumps(found))
     assert page.collect(out, ["blob", "pi"], 2, published, beside=True) == found
 
