@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stormpilot.cli.live import Live, connected, live_command
-from stormpilot.cli.output import print_table, say
+from stormpilot.cli.output import note, print_table, say
 from stormpilot.printable import counted
 
 if TYPE_CHECKING:
@@ -74,6 +74,8 @@ def published_plan(live: Live, topology: str) -> PublishedPlan:
 def _head(found: PublishedPlan) -> None:
     from stormpilot.operate.status import age
 
+    if found.unread:
+        note(found.unread)
     p = found.plan
     old = age(time.time() - p.created_at_ms / 1000)
     kind = "proposed, not applied" if found.proposal else "published"

@@ -22,13 +22,15 @@ from stormpilot.zookeeper.paths import Paths
 class PublishedPlan:
     """Plan of the controller for a topology, against the model as it runs now.
 
-    `proposal` is True for a plan that nobody applies, because the mode is `advise`.
+    `proposal` is True for a plan that nobody applies, because the mode is `advise`. `unread`: why a proposal, which may
+    be newer than the published plan, cannot be read.
     """
 
     model: Model
     plan: PlanMessage
     entry: HistoryEntry | None
     proposal: bool
+    unread: str = ""
 
 
 def published_plan(zookeeper: ZooKeeper, paths: Paths, topology: str, now_ms: int | None = None) -> PublishedPlan:
@@ -45,7 +47,11 @@ def published_plan(zookeeper: ZooKeeper, paths: Paths, topology: str, now_ms: in
         raise RefusedError(f"the published plan cannot be read: {seen.problems[paths.plan(i)]}")
     (proposal,) = zookeeper.read([paths.proposal(i)])
     model = build(seen.cluster, {i: seen.topologies[i]}, {}, LoadSection(), 1.0, 0).model
-    entry = None if proposal is None else decode(proposal.data, HistoryEntry, paths.proposal(i))
+    entry, unread = None, ""
+    try:
+        entry = None if proposal is None else decode(proposal.data, HistoryEntry, paths.proposal(i))
+    except UsageError as e:
+        unread = f"its proposal cannot be read: {e}"
     newest = 0 if found is None or found.message is None else found.message.created_at_ms
     too_old = ""
     if entry is not None and not entry.gives_up and entry.plan.created_at_ms > newest:
@@ -53,10 +59,10 @@ def published_plan(zookeeper: ZooKeeper, paths: Paths, topology: str, now_ms: in
         most_s = None if seen.controller is None else seen.controller.approval_max_age_s
         if most_s is None or made_s <= most_s:
             return PublishedPlan(model, entry.plan, entry, proposal=True)
-        too_old = f"; its proposal {entry.plan.plan_id} is {age(made_s)} old: too old to be approved"
+        too_old = f"its proposal {entry.plan.plan_id} is {age(made_s)} old: too old to be approved"
     if found is None or found.message is None:
-        raise RefusedError(f"there is no plan for {topology}{too_old}")
-    return PublishedPlan(model, found.message, None, proposal=False)
+        raise RefusedError("; ".join(filter(None, (f"there is no plan for {topology}", too_old, unread))))
+    return PublishedPlan(model, found.message, None, proposal=False, unread=unread)
 
 
 def moved(found: PublishedPlan) -> list[dict[str, Any]]:

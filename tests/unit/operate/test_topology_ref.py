@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from doubles.memory_zookeeper import MemoryZooKeeper
@@ -59,6 +60,20 @@ def test_plan_of_a_name_is_looked_for_at_the_topology_launched_last() -> None:
     assert published_plan(o.zookeeper, PATHS, "flights").plan.plan_id == "p-new"
     with pytest.raises(RefusedError, match=f"there is no plan for {OLD}"):
         published_plan(o.zookeeper, PATHS, OLD)
+
+
+def test_a_proposal_that_cannot_be_read_hides_no_published_plan() -> None:
+    o = operator(*RESUBMITTED.values())
+    o.zookeeper.put(PATHS.proposal(NEW), b"{")  # type: ignore[attr-defined]
+    with pytest.raises(RefusedError, match="there is no plan for flights; its proposal cannot be read: /stormpilot"):
+        published_plan(o.zookeeper, PATHS, "flights")
+    workers = [Worker(supervisor="a", port=6700, executors=[(t, t) for t in PLACE])]
+    plan = plan_message(plan_id="p-1", topology_id=NEW, workers=workers)
+    sealed = msgspec.structs.replace(plan, checksum=plan.expected_checksum())
+    o.zookeeper.put(PATHS.plan(NEW), encode(sealed))  # type: ignore[attr-defined]
+    found = published_plan(o.zookeeper, PATHS, "flights")
+    assert (found.plan.plan_id, found.proposal) == ("p-1", False)
+    assert "its proposal cannot be read: /stormpilot" in found.unread
 
 
 def test_topology_named_as_the_id_of_another_one_is_refused_with_a_reference_to_each() -> None:
