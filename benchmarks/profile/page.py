@@ -51,7 +51,7 @@ each divided by its speed.
 
 def collect(out: Path, tasks: list[str], repetitions: int, published: Path, *, beside: bool = False) -> dict[str, Any]:
     """Profiles that are complete in the folder; of other tasks those that were published, `beside` these of all."""
-    before = json.loads(published.read_text())["profiles"] if published.exists() else {}
+    before = _published(published)
     profiles: dict[str, list[dict[str, Any]]] = {}
     for task in tasks:
         profiles[task] = []
@@ -87,6 +87,11 @@ def collect(out: Path, tasks: list[str], repetitions: int, published: Path, *, b
         kept = before.get(task, []) if beside or not profiles[task] else []
         profiles[task] = [r for r in kept if r not in profiles[task]] + profiles[task]
     return {"cores": os.cpu_count(), "profiles": profiles}
+
+
+def _published(file: Path) -> dict[str, list[dict[str, Any]]]:
+    """Task -> repetitions that were published."""
+    return json.loads(file.read_text())["profiles"] if file.exists() else {}
 
 
 def _rate(trial: dict[str, Any]) -> float:
@@ -221,11 +226,13 @@ def publish(found: dict[str, Any], out: Path, results: Path) -> None:
     """Write the page, its JSON and the plots of the first repetition; nothing where nothing was measured."""
     if not any(found["profiles"].values()):
         return
+    before = _published(results / "profile.json")
     (results / "profile.json").write_text(json.dumps(found, indent=1) + "\n")
     plots = []
     for task, repetitions in found["profiles"].items():
         if repetitions:
-            if (plot := out / f"{task}-1.svg").exists():
+            same = before.get(task, [])[:1] == repetitions[:1]
+            if (plot := out / f"{task}-1.svg").exists() and not same:
                 shutil.copy(plot, results / f"profile-{task}.svg")
             plots.append(f"![{NAMES[task]}](profile-{task}.svg)")
     slots = [r["slot"] for rs in found["profiles"].values() for r in rs]
