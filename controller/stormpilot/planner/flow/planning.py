@@ -2,8 +2,9 @@
 
 Measured pairs say what Storm's shuffles made of the present placement; under another placement they are others. So the
 planner's own plan is one start among several, all are judged by the flow model (`model/flow/model.py`), and a search
-on that judgement (`flow/annealing.py`) goes on from them. The result is never worse, by that judgement, than the plan
-on measured pairs or the present placement. See docs/decisions/0007-flow.md.
+on that judgement (`flow/annealing.py`) goes on from them; of plans that cost next to the same `best` takes an even one
+(`flow/evening.py`). The result is never worse, by that judgement, than the present placement, nor by more than `NEAR`
+than the plan on measured pairs. See docs/decisions/0007-flow.md and 0022-even-nodes.md.
 """
 
 from __future__ import annotations
@@ -24,8 +25,10 @@ from stormpilot.model.values import Infeasible, Model, Plan
 from stormpilot.model.violations import TOLERANCE, violations
 from stormpilot.planner.budget import SMALL, Budget
 from stormpilot.planner.flow.annealing import FlowSearch
+from stormpilot.planner.flow.evening import NEAR, evened
 from stormpilot.planner.flow.matched import matched
 from stormpilot.planner.flow.places_check import OVERLOADED_RATIO, Key, PlacesCheck
+from stormpilot.planner.flow.shares import large, matched_part, pairs_part
 from stormpilot.planner.methods import candidates, partition
 from stormpilot.planner.placement.count import placements
 from stormpilot.planner.placement.layout import Frame, Layout, frame_of, layout_of, present_layout, relabel
@@ -56,6 +59,7 @@ PARTITION_PART = 0.5  # of the time that pairs leave, which `partition` may take
 MORE_RUNS = 4  # at most, with all tries each, where what was found still overloads a node
 TIGHTER = 1.05  # times what nodes lack by the CPU of places, which the search does not see, limits are lowered
 CHECK_PART = 0.1  # of the time, that is kept to relieve nodes of CPU that follows from places
+EVEN_PART = 0.1  # of the time, that is kept to make loads even
 TRIES_PER_ITERATION = 0.02  # a try of this search costs as much as many of the search on pairs
 
 Measured = Callable[[Model, LeftS], "Plan | Infeasible"]
@@ -71,7 +75,7 @@ def on_flows(
     total_s = left_s()
     follows = planner.minimises_flow and follows_placement(model)
     executors = sum(len(t.executors) for t in model.topologies)
-    kept_s = total_s * (1 - _pairs_part(planner, executors)) if follows else 0.0
+    kept_s = total_s * (1 - pairs_part(planner, executors)) if follows else 0.0
     plan = on_pairs(model, (lambda: left_s() - kept_s) if math.isfinite(total_s) else left_s)
     if isinstance(plan, Infeasible) and not plan.proved and math.isfinite(total_s) and left_s() > 0:
         plan = on_pairs(model, left_s)  # it had a part of the time: any plan comes before a search on flows
@@ -102,23 +106,6 @@ def with_predicted(plan: Plan, flow: FlowModel) -> Plan:
     return msgspec.structs.replace(plan, metrics=metrics, notes=notes)
 
 
-def _large(executors: int) -> bool:
-    """Whether a try costs so much that the search on flows adds little to the starts, and a partition takes seconds."""
-    return executors > candidates.QUICK_BELOW
-
-
-def _pairs_part(planner: Planner, executors: int) -> float:
-    """Of all time, what goes to measured pairs; the partition of a large model cannot be cut short."""
-    if planner.composite:
-        return 0.2 if executors < candidates.PARTITION_FROM else 0.1
-    return 1.0 if _large(executors) else 0.3
-
-
-def _matched_part(executors: int) -> float:
-    """Of the time that is left after `_partition`, what goes to the plan on matched traffic."""
-    return 0.75 if _large(executors) else 0.45
-
-
 def _partition(model: Model, params: Any, seed: int, left_s: LeftS) -> list[Plan]:
     """Answer of `partition` on flows: a candidate of `best`, which so does not lose to it.
 
@@ -126,7 +113,7 @@ def _partition(model: Model, params: Any, seed: int, left_s: LeftS) -> list[Plan
     """
     executors = sum(len(t.executors) for t in model.topologies)
     kept_s = left_s() * (1 - PARTITION_PART)
-    if executors < candidates.PARTITION_FROM or (_large(executors) and math.isfinite(kept_s)):
+    if executors < candidates.PARTITION_FROM or (large(executors) and math.isfinite(kept_s)):
         return []
     asked = partition.Params(
         objective=params.objective, restart_tps=params.restart_tps, exact_workers=params.exact_workers, min_gain=0.0
@@ -166,6 +153,7 @@ class _Planning:
         """`others`: plans that are candidates too, beside those of the greedy planners; None: neither."""
         self.flow, self.plan, self.params = flow, plan, params
         self.seed, self.others = seed, others
+        self.evens = others is not None and not large(flow.compiled.executors)  # there a search adds little
         self.left_s, self.on_pairs = left_s, on_pairs
         self.compiled: Compiled = flow.compiled
         self.frame: Frame = frame_of(self.compiled)
@@ -211,6 +199,8 @@ class _Planning:
             if best.violation > NO_VIOLATION or best.cost >= now.cost - least:
                 best = now
                 notes.append("the present placement stays: by its flows nothing found is better by more than min_gain")
+        if best is not now:
+            best = self._evened(best, now)
         if cut:
             notes.append("the clock cut the search on flows short")
         if best.violation > NO_VIOLATION and self._refused(best):
@@ -232,7 +222,7 @@ class _Planning:
             return best, False
         tries = self._tries()
         left_s = self.left_s()
-        kept_s = CHECK_PART * left_s if self.places.needed and math.isfinite(left_s) else 0.0
+        kept_s = (CHECK_PART * self.places.needed + EVEN_PART * self.evens) * left_s if math.isfinite(left_s) else 0.0
         budget = Budget(self.left_s, tries, kept_s=kept_s, by_clock=not small)
         best = self._improved(best, [best], tries // PROBE, budget)[0]  # without a clock too: it changes nothing
         if self.others is not None and self.params.iterations is None:
@@ -327,6 +317,17 @@ class _Planning:
             checked.append((self.places.key(relieved.layout, relieved.key), relieved))
         return min(checked, key=lambda pair: pair[0])[1]
 
+    def _evened(self, best: _Candidate, now: _Candidate | None) -> _Candidate:
+        """The best, or one with more even nodes and next to no more traffic, that still gains on what runs."""
+        if not self.evens or best.violation > NO_VIOLATION:
+            return best
+        most_cost = best.cost + NEAR * abs(best.cost)
+        if now is not None and now.violation <= NO_VIOLATION:
+            most_cost = min(most_cost, (best.cost + now.cost) / 2)
+        rng = np.random.default_rng([self.seed, 11])
+        layout = evened(self.search, self.flow, best.layout, most_cost, self._tries(), rng, self.left_s, self.threads)
+        return self._judged(layout)
+
     def _refused(self, candidate: _Candidate) -> bool:
         """Whether the plan breaks a hard constraint: not all that counts as a violation in the search is one."""
         return bool(violations(self.compiled.model, self._as_plan(candidate, []), exact_workers=self.exact_workers))
@@ -342,7 +343,7 @@ class _Planning:
 
     def _of_matched(self) -> list[_Candidate]:
         """Answer of the planner on pairs for traffic as it could be."""
-        kept_s = self.left_s() * (1 - _matched_part(self.compiled.executors))
+        kept_s = self.left_s() * (1 - matched_part(self.compiled.executors))
         own_s = (lambda: self.left_s() - kept_s) if math.isfinite(kept_s) else self.left_s
         plan = self.on_pairs(matched(self.flow), own_s)
         if isinstance(plan, Infeasible) or len(plan.topologies) < self.compiled.topologies:
