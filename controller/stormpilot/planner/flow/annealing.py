@@ -88,6 +88,10 @@ class FlowSearch:
         state = self._state(layout, 1)
         return float(state.sums[VIOLATION]), self._cost(state)
 
+    def restarted(self, layout: Layout) -> float:
+        """Workers that a complete layout restarts."""
+        return float(self._state(layout, 1).sums[RESTARTED])
+
     def search(
         self,
         start: Layout,

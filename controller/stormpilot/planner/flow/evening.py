@@ -14,7 +14,7 @@ import numpy as np
 from stormpilot.model.compiled import Floats
 from stormpilot.model.flow.model import FlowModel
 from stormpilot.planner.flow.annealing import FlowSearch
-from stormpilot.planner.placement.layout import Layout
+from stormpilot.planner.placement.layout import Layout, relabel
 from stormpilot.planner.placement.problem import NO_VIOLATION, LeftS
 from stormpilot.planner.placement.slots import to_slots
 from stormpilot.planner.search.parallel import at_once
@@ -39,7 +39,7 @@ def evened(
     left_s: LeftS,
     threads: int,
 ) -> Layout:
-    """The layout, or one with more even nodes that violates nothing and costs at most `most_cost`.
+    """The layout, or one with more even nodes that restarts and violates no more, and costs at most `most_cost`.
 
     `search` has its rules again afterwards. `tries` are those of a run, at most.
     """
@@ -53,6 +53,7 @@ def evened(
         return float((flow.predict(to_slots(search.frame, one)).node_load_mhz / limit_mhz).max())
 
     load_mhz: Floats = flow.predict(to_slots(search.frame, layout)).node_load_mhz
+    restarted = search.restarted(layout)
     full, even = fullest(layout), float(load_mhz.sum() / limit_mhz.sum())
     for _ in range(ROUNDS):
         if full - even <= LESS or left_s() <= 0:
@@ -64,9 +65,11 @@ def evened(
         found = at_once([_run(search, layout, int(seed), tries, left_s) for seed in seeds], threads)
         search.rules = rules
         better = []
-        for one in found:
+        for one in (relabel(search.frame, x) for x in found):
             violation, cost = search.judge(one)
-            if violation <= NO_VIOLATION and cost <= most_cost and (now := fullest(one)) < full - LESS:
+            if violation > NO_VIOLATION or cost > most_cost or search.restarted(one) > restarted:
+                continue
+            if (now := fullest(one)) < full - LESS:
                 better.append((now, cost, one))
         if better:
             full, _, layout = min(better, key=lambda x: x[:2])

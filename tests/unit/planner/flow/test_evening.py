@@ -9,7 +9,7 @@ import pytest
 from builders import supervisor, topology, traffic
 from stormpilot.model.compiled import compile_model
 from stormpilot.model.flow.model import flow_model
-from stormpilot.model.values import Model, Plan
+from stormpilot.model.values import Assigned, Model, Plan
 from stormpilot.planner import compute
 from stormpilot.planner.flow.annealing import FlowSearch
 from stormpilot.planner.flow.evening import evened
@@ -62,3 +62,25 @@ def test_no_more_is_paid_for_even_nodes_than_allowed(most_tps: float, fullest_mh
     assert search.rules is rules
     load_mhz = flow.predict(to_slots(frame, even)).node_load_mhz
     assert load_mhz.max() == pytest.approx(fullest_mhz)
+
+
+def test_no_worker_restarts_for_even_nodes() -> None:
+    """The spout of t3 is away from its bolts, so one worker of it restarts. All others stay on uneven nodes.
+
+    t5 fits on no node, and sends so much that restarts are next to nothing beside it.
+    """
+    model = four(1550.0, 1550.0)
+    t5 = topology("t5", {"spout": 1, "bolt": 1}, streams=[("spout", "bolt")], workers=2, cpu_mhz=800.0)
+    places = {"t1": ["n0"] * 3, "t2": ["n0"] * 3, "t3": ["n1", "n0", "n0"], "t4": ["n1"] * 3, "t5": ["n0", "n1"]}
+    topologies = []
+    for port, t in enumerate([*model.topologies, t5], 6700):
+        at = [Assigned(start=e.start, supervisor=n, port=port) for e, n in zip(t.executors, places[t.id], strict=True)]
+        topologies.append(msgspec.structs.replace(t, workers=2, assignment=at))
+    nodes = [msgspec.structs.replace(s, slots=[*s.slots, 6704]) for s in model.supervisors]
+    edges = [*model.traffic, *traffic("t5", {(1, 2): 10_000.0})]
+    running = msgspec.structs.replace(model, supervisors=nodes, topologies=topologies, traffic=edges)
+    plan = compute(running, "best", {"iterations": 200_000}, seed=1, traffic="flow")
+    assert isinstance(plan, Plan)
+    assert plan.metrics["flow_inter_node_tps"] == pytest.approx(10_000)
+    assert plan.metrics["restarted_workers"] == 1
+    assert plan.metrics["flow_max_load_ratio"] == pytest.approx((800 + 540) / 1550)
