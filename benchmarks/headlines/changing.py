@@ -23,7 +23,7 @@ from benchmarks.flow.jobs import Job, Placer
 from benchmarks.headlines import runs
 from benchmarks.headlines.cases import Case
 from benchmarks.headlines.contenders import DEFAULT, OURS, WHO, ours, roomy
-from benchmarks.headlines.phases import phase
+from benchmarks.headlines.phases import phase, unevenness
 from benchmarks.markdown import filled, table
 from stormpilot.errors import UnreachableError
 from stormpilot.local.cluster import LocalCluster
@@ -148,12 +148,6 @@ def _share(windows: list[dict[str, Any]]) -> float:
     return statistics.fmean(w["inter_node_share"] for w in windows)
 
 
-def _unevenness(window: Mapping[str, Any]) -> float:
-    """CPU of the busiest node to that of the mean one."""
-    nodes = list(window["cpu_per_node_percent"].values())
-    return max(nodes) / statistics.fmean(nodes)
-
-
 def _told(found: dict[str, Any], get: Callable[[Mapping[str, Any]], float]) -> float:
     """Part of the scatter of the mean latency that a figure of a window tells (r²), over placements by our planners."""
     planned = [
@@ -167,11 +161,11 @@ def _reason(found: dict[str, Any], who: str) -> str:
     """Reason, as the windows have it, why a planner gained nothing by planning anew."""
     before, turns = BEFORE.format(who), [t["measured"] for t in found["turns"]]
     slower = max(turns, key=lambda t: _latency(t[who]) / _latency(t[before]))
-    busiest = {name: statistics.fmean(_unevenness(w) for w in slower[name]) for name in (who, before)}
+    busiest = {name: statistics.fmean(unevenness(w) for w in slower[name]) for name in (who, before)}
     return (
         f"`{who}` for the traffic of now is not below `{who}` for the traffic before. Between nodes little is left to "
         "gain, and how evenly nodes are loaded counts for more: over all windows of placements by our planners, the "
-        f"CPU of the busiest node to that of the mean one tells {_told(found, _unevenness):.0%} of the scatter of the "
+        f"CPU of the busiest node to that of the mean one tells {_told(found, unevenness):.0%} of the scatter of the "
         f"mean latency (r²), the share between nodes {_told(found, lambda w: w['inter_node_share']):.0%}. `{who}` asks "
         "for the least traffic with no node above B(n), not for even nodes: in the turn in which it was the slower one "
         f"its busiest node had {busiest[who]:.2f} times the mean, {busiest[before]:.2f} times under the placement for "
@@ -209,7 +203,7 @@ def section(found: dict[str, Any], spread: Callable[[list[float], str], str]) ->
                 spread([_latency(o) for o in ones], ",.1f"),
                 spread([max(w["p99_ms"] for w in o) for o in ones], ",.0f"),
                 spread([_share(o) for o in ones], ".0%"),
-                spread([statistics.fmean(_unevenness(w) for w in o) for o in ones], ".2f"),
+                spread([statistics.fmean(unevenness(w) for w in o) for o in ones], ".2f"),
             ]
         )
     loads = [t["load_average"] for t in found["turns"]]

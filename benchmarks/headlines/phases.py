@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import statistics
 import time
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 from benchmarks.demo.measure import quantile
@@ -51,6 +53,12 @@ def mean_ms(latency: Counter[float]) -> float:
     """Mean of a histogram {upper bound ms: tuples}, each tuple counted as the geometric middle of its bucket."""
     middles = {bound: (BOUNDS_MS[-1] if bound == ABOVE_MS else bound / RATIO**0.5) for bound in latency}
     return sum(middles[bound] * n for bound, n in latency.items()) / sum(latency.values())
+
+
+def unevenness(window: Mapping[str, Any]) -> float:
+    """CPU of the busiest node to that of the mean one."""
+    nodes = list(window["cpu_per_node_percent"].values())
+    return float(max(nodes) / statistics.fmean(nodes))
 
 
 def words(result: dict[str, Any]) -> str:
