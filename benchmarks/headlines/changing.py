@@ -164,12 +164,8 @@ def _reason(found: dict[str, Any], who: str) -> str:
     busiest = {name: statistics.fmean(unevenness(w) for w in slower[name]) for name in (who, before)}
     return (
         f"`{who}` for the traffic of now is not below `{who}` for the traffic before. Between nodes little is left to "
-        "gain, and how evenly nodes are loaded counts for more: over all windows of placements by our planners, the "
-        f"CPU of the busiest node to that of the mean one tells {_told(found, unevenness):.0%} of the scatter of the "
-        f"mean latency (r²), the share between nodes {_told(found, lambda w: w['inter_node_share']):.0%}. `{who}` asks "
-        "for the least traffic with no node above B(n), not for even nodes: in the turn in which it was the slower one "
-        f"its busiest node had {busiest[who]:.2f} times the mean, {busiest[before]:.2f} times under the placement for "
-        "the traffic before. `objective: latency` weighs both."
+        f"gain; in the turn in which it was the slower one its busiest node had {busiest[who]:.2f} times the CPU of "
+        f"the mean one, {busiest[before]:.2f} times under the placement for the traffic before."
     )
 
 
@@ -218,6 +214,11 @@ def section(found: dict[str, Any], spread: Callable[[list[float], str], str]) ->
             f"load average {min(loads):.1f} to {max(loads):.1f}."
         ),
         table(["placement", "n", "mean ms", "p99 ms", "between nodes", "busiest to mean node"], rows),
+        filled(
+            "Over all windows of placements by our planners, the CPU of the busiest node to that of the mean one tells "
+            f"{_told(found, unevenness):.0%} of the scatter of the mean latency (r²), the share between nodes "
+            f"{_told(found, lambda w: w['inter_node_share']):.0%}."
+        ),
         *(
             filled(_reason(found, who))
             for who in ADAPTED

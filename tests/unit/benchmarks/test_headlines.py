@@ -424,5 +424,5 @@ def test_planning_anew_is_compared_within_each_turn() -> None:
     text = " ".join(text.split())
     assert "`best` for the traffic of now is not below `best` for the traffic before." in text
     assert "tells 100% of the scatter of the mean latency (r²), the share between nodes 0%." in text
-    assert "its busiest node had 1.16 times the mean, 1.16 times under the placement for the traffic before" in text
+    assert "its busiest node had 1.16 times the CPU of the mean one, 1.16 times under the placement for the" in text
     assert "`online` for the traffic of now is not below" not in text
