@@ -101,7 +101,8 @@ def restore(published: Path, out: Path) -> None:
     files |= {out / f"{p['case']}-{p['pass']}.json": p for p in found.get("passes", []) if p["case"] in here}
     if found.get("machine", {}).get("cpu") == cpu:
         files |= {out / "connections.json": found["connections"], out / fewest.FILE: found.get(FEWEST)}
-        files |= {out / changing.FILE: found.get(CHANGING)}
+    if (found.get(CHANGING) or {}).get("cpu") == cpu:
+        files[out / changing.FILE] = found[CHANGING]
     for file, content in files.items():
         if content and not file.exists():
             file.write_text(json.dumps(content, indent=1) + "\n")

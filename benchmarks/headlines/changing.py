@@ -19,6 +19,7 @@ from typing import Any
 
 import msgspec
 
+from benchmarks.command import machine
 from benchmarks.flow.jobs import Job, Placer
 from benchmarks.headlines import runs
 from benchmarks.headlines.cases import Case
@@ -67,8 +68,8 @@ def missing(out: Path, changes: int) -> bool:
 
 def _found(out: Path) -> dict[str, Any]:
     file = out / FILE
-    empty = {"rate_tps": RATE_TPS, "turn_s": TURN_S, "heavier": HEAVIER, "windows": WINDOWS, "turns": []}
-    return msgspec.json.decode(file.read_bytes()) if file.exists() else empty
+    asked = {"rate_tps": RATE_TPS, "turn_s": TURN_S, "heavier": HEAVIER, "windows": WINDOWS, "cpu": machine()["cpu"]}
+    return msgspec.json.decode(file.read_bytes()) if file.exists() else {**asked, "turns": []}
 
 
 def measure(cluster: LocalCluster, chain: Case, changes: int, out: Path, clock: runs.Clock, say: runs.Say) -> None:
@@ -157,15 +158,25 @@ def _told(found: dict[str, Any], get: Callable[[Mapping[str, Any]], float]) -> f
     return statistics.correlation(ms, figures) ** 2 if len(set(ms)) > 1 < len(set(figures)) else 0.0
 
 
-def _reason(found: dict[str, Any], who: str) -> str:
-    """Reason, as the windows have it, why a planner gained nothing by planning anew."""
+def _differences(found: dict[str, Any], who: str) -> str:
+    """Differences of the plans of a planner that gained nothing by planning anew, in the turn in which it lost most."""
     before, turns = BEFORE.format(who), [t["measured"] for t in found["turns"]]
     slower = max(turns, key=lambda t: _latency(t[who]) / _latency(t[before]))
-    busiest = {name: statistics.fmean(unevenness(w) for w in slower[name]) for name in (who, before)}
+    told = []
+    for get, form, what in (
+        (lambda w: w["inter_node_share"], ".0%", "between nodes"),
+        (unevenness, ".2f", "times the CPU of the mean node on the busiest one"),
+        (
+            lambda w: statistics.fmean(w["cpu_per_node_percent"].values()) / 100,
+            ".0%",
+            "of the mean node's CPU used",
+        ),
+    ):
+        now, then = (format(statistics.fmean(get(w) for w in slower[name]), form) for name in (who, before))
+        told.append(f"{now} against {then} {what}")
     return (
-        f"`{who}` for the traffic of now is not below `{who}` for the traffic before. Between nodes little is left to "
-        f"gain; in the turn in which it was the slower one its busiest node had {busiest[who]:.2f} times the CPU of "
-        f"the mean one, {busiest[before]:.2f} times under the placement for the traffic before."
+        f"`{who}` for the traffic of now is not below `{who}` for the traffic before. In the turn in which it lost "
+        f"most: {', '.join(told)}. What of it is the reason is not known."
     )
 
 
@@ -211,7 +222,7 @@ def section(found: dict[str, Any], spread: Callable[[list[float], str], str]) ->
             f"sends one for {found['heavier']}, then `stage_3` and `stage_5` do. In each turn, after Storm's placement "
             "has been measured, `online` and `best` plan for what was measured; each placement then runs for "
             f"{found['windows']} windows, those that were made in the turn before as well. n: changes of the traffic; "
-            f"load average {min(loads):.1f} to {max(loads):.1f}."
+            f"{found['cpu']}, load average {min(loads):.1f} to {max(loads):.1f}."
         ),
         table(["placement", "n", "mean ms", "p99 ms", "between nodes", "busiest to mean node"], rows),
         filled(
@@ -220,7 +231,7 @@ def section(found: dict[str, Any], spread: Callable[[list[float], str], str]) ->
             f"{_told(found, lambda w: w['inter_node_share']):.0%}."
         ),
         *(
-            filled(_reason(found, who))
+            filled(_differences(found, who))
             for who in ADAPTED
             if statistics.median(_changes(found, who, BEFORE.format(who))) >= 0
         ),

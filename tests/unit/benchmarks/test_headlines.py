@@ -409,7 +409,8 @@ def test_planning_anew_is_compared_within_each_turn() -> None:
             "measured": {who: windows(m) for who, m in {**ms, "online": online, "best": 8.0}.items()},
         }
 
-    run = {"rate_tps": 2000.0, "turn_s": 360, "heavier": 3, "windows": 2, "turns": [turn(9.0), turn(7.0), turn(8.0)]}
+    asked = {"rate_tps": 2000.0, "turn_s": 360, "heavier": 3, "windows": 2, "cpu": "another"}
+    run = asked | {"turns": [turn(9.0), turn(7.0), turn(8.0)]}
     told = page.summary(found(*ABBA) | {"changing": run})
     assert line(told, "`online` for the traffic of now to that for")[1:4] == [
         "-20% (-30% to -10%)",
@@ -424,5 +425,5 @@ def test_planning_anew_is_compared_within_each_turn() -> None:
     text = " ".join(text.split())
     assert "`best` for the traffic of now is not below `best` for the traffic before." in text
     assert "tells 100% of the scatter of the mean latency (r²), the share between nodes 0%." in text
-    assert "its busiest node had 1.16 times the CPU of the mean one, 1.16 times under the placement for the" in text
+    assert "50% against 50% between nodes, 1.16 against 1.16 times the CPU of the mean node on the busiest one" in text
     assert "`online` for the traffic of now is not below" not in text
