@@ -70,5 +70,5 @@ def stays_as_it_is(found: dict[str, Any], case: str) -> bool:
 def cpu(ones: Sequence[dict[str, Any]]) -> str:
     """CPU of the least and of the most busy node while as much as goes comes through, in the mean of the passes."""
     nodes = [sorted(one["saturated"]["cpu_per_node_percent"].values()) for one in ones]
-    least, most = (sum(of[n] for of in nodes) / len(nodes) for n in (0, -1))
-    return f"{least:.0f}% to {most:.0f}%"
+    least, highest = (sum(of[n] for of in nodes) / len(nodes) for n in (0, -1))
+    return f"{least:.0f}% to {highest:.0f}%"

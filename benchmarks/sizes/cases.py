@@ -49,18 +49,19 @@ class Case:
     @property
     def slots(self) -> int | None:
         """Slots until everything fits; None where it fits nowhere."""
-        placed = self._placed()
+        placed = self.placed()
         return placed.slots if isinstance(placed, Placed) else None
 
     def places(self, placement: Mapping[str, Mapping[str, int]]) -> bool:
         """Whether these threads by slot are its own, whichever slots they are."""
-        placed = self._placed()
+        placed = self.placed()
         if not isinstance(placed, Placed):
             return False
         own = threads_of(self.problem, placed.model, placed.plan).values()
         return _alike(own) == _alike(placement.values())
 
-    def _placed(self) -> Placed | Infeasible:
+    def placed(self) -> Placed | Infeasible:
+        """Its threads on as few slots as hold them, or why none do."""
         return place(self.problem, allocate(self.problem, self.problem.rate_tps, self.method), self.mapping)
 
 

@@ -12,17 +12,19 @@ import msgspec
 import pytest
 
 from benchmarks.command import machine
-from benchmarks.headlines import changing, fewest, fewest_page, figures, other_pages, page
+from benchmarks.headlines import changing, fewest, figures, other_pages, page
 from benchmarks.headlines.__main__ import completed, restore
 from benchmarks.headlines.cases import FLAT_OUT_TPS, Case
 from benchmarks.headlines.chain import Chain
 from benchmarks.headlines.connections import summary
-from benchmarks.headlines.contenders import BEST, ROOM, ours, roomy
+from benchmarks.headlines.contenders import ROOM, roomy
 from benchmarks.headlines.phases import mean_ms
 from benchmarks.headlines.runs import Clock, Prepared, elsewhere, missing
-from builders import assigned, supervisor, topology
+from builders import supervisor, topology
 from stormpilot.instrument.latency import LatencyHistogram
 from stormpilot.model.values import Model, Plan, TopologyPlan, Worker
+
+FEWEST = "fewest nodes that hold a given rate"
 
 
 def one(who: str, mean: float, most: float) -> dict[str, Any]:
@@ -253,6 +255,12 @@ def test_headlines_of_other_pages_are_read_from_their_json(tmp_path: Path) -> No
 def test_page_lists_what_is_not_measured() -> None:
     text = "\n".join(page.sections(found(*ABBA) | {"missing": ["a claim"]}))
     assert "- a claim." in text
+    asked = {"rate_tps": 100.0, "nodes": 4}
+    for run in (None, {**asked, "trials": []}):
+        assert FEWEST in "\n".join(page.sections(found(*ABBA) | {"fewest": run}))
+    held = {"repetition": 1, "nodes": 2, "holds": True, "why": "", "windows": [], "load_average": 1.0}
+    whole = {**asked, "trials": [{"who": who, **held} for who in fewest.CONTENDERS]}
+    assert FEWEST not in "\n".join(page.sections(found(*ABBA) | {"fewest": whole}))
     words = " ".join(text.split())
     assert "- latency and the most tuples/s of reference chain, other settings, `wordcount_comm`, `fl" in words
 
@@ -305,78 +313,6 @@ def test_plan_of_another_cluster_keeps_its_supervisors_and_the_order_of_their_sl
         ("n1", 41, [(1, 1)]),
         ("n2", 50, [(2, 2)]),
     ]
-
-
-def trial(who: str, repetition: int, nodes: int, holds: bool) -> dict[str, Any]:
-    """A placement on so many nodes that holds the rate, or does not."""
-    window = {"throughput_tps": 100.0 if holds else 60.0, "mean_ms": 8.0, "failed": 0}
-    why = "" if holds else "60 tuples/s came through"
-    return {
-        **{"who": who, "repetition": repetition, "nodes": nodes, "holds": holds, "why": why},
-        **{"windows": [window, window], "load_average": 1.0},
-    }
-
-
-def test_search_for_the_fewest_nodes_goes_on_until_a_placement_holds_the_rate() -> None:
-    trials = [trial("best", 1, 1, False)]
-    assert fewest.following(trials, "best", 1, 4) == 2
-    assert fewest.following(trials, "best", 2, 4) == 1
-    trials.append(trial("best", 1, 2, True))
-    assert fewest.following(trials, "best", 1, 4) is None
-    assert fewest.following([trial("ras", 1, n, False) for n in (1, 2, 3, 4)], "ras", 1, 4) is None
-
-
-@pytest.mark.parametrize(
-    ("windows", "why"),
-    [
-        ([(100.0, 8.0, 0), (99.5, 11.0, 0)], ""),
-        ([(100.0, 8.0, 0), (98.0, 8.0, 0)], "98 tuples/s came through"),
-        ([(100.0, 8.0, 0), (100.0, 13.0, 0)], "latency grew from 8 to 13 ms"),
-        ([(100.0, 8.0, 2), (100.0, 8.0, 0)], "2 tuples failed"),
-    ],
-)
-def test_rate_is_held_if_it_comes_through_and_no_queue_grows(windows: list[tuple[float, float, int]], why: str) -> None:
-    figures = [{"throughput_tps": tps, "mean_ms": ms, "failed": failed} for tps, ms, failed in windows]
-    assert fewest.why_not(figures, 100.0) == why
-
-
-def test_fewest_nodes_are_a_headline_once_each_contender_has_an_answer() -> None:
-    run = {"rate_tps": 100.0, "nodes": 4, "trials": [trial("best", 1, 2, True), trial("default", 1, 3, True)]}
-    assert fewest_page.headline(run) == []
-    assert "fewest nodes that hold a given rate" in "\n".join(page.sections(found(*ABBA) | {"fewest": run}))
-    run["trials"] += [trial("ras", 1, n, False) for n in (1, 2, 3, 4)] + [trial("best", 2, 3, True)]
-    assert fewest.fewest(run, "ras") == [None]
-    (told,) = fewest_page.headline(run)
-    assert told[1] == "Storm default 3; Storm RAS more than there are; `best` 2 and 3"
-    assert told[3] == "**no**"  # in each repetition
-    run["trials"].pop()
-    assert fewest_page.headline(run)[0][3] == "yes"
-    text = "\n".join(page.sections(found(*ABBA) | {"fewest": run}))
-    assert "| 1 | Storm default | 3 | 100 | 8.0, 8.0 | yes | 1 |" in text
-    assert "fewest nodes that hold a given rate" not in text
-
-
-def test_plans_for_fewer_nodes_know_no_others() -> None:
-    t = topology("t", {"spout": 2, "bolt": 4}, streams=[("spout", "bolt")], workers=4)
-    model = Model(supervisors=[supervisor(f"n{n}", 2) for n in range(4)], topologies=[t], traffic=[])
-    for fewer in (fewest.only, fewest.drained):
-        plan = ours(fewer(assigned(ours_on(model), model), 2), BEST)
-        assert isinstance(plan, Plan)
-        assert {w.supervisor for w in plan.topologies[0].workers} <= {"n0", "n1"}
-
-
-def ours_on(model: Model) -> Plan:
-    """A placement that uses the last node."""
-    slots = iter((s.id, p) for s in reversed(model.supervisors) for p in s.slots)
-    workers = []
-    for e in model.topologies[0].executors[:4]:
-        node, port = next(slots)
-        workers.append(Worker(supervisor=node, port=port, executors=[(e.start, e.end)]))
-    rest = [(e.start, e.end) for e in model.topologies[0].executors[4:]]
-    workers[0] = Worker(
-        supervisor=workers[0].supervisor, port=workers[0].port, executors=[*workers[0].executors, *rest]
-    )
-    return Plan(topologies=[TopologyPlan(id="t", workers=workers)])
 
 
 def test_stages_take_turns_in_sending_more_tuples_than_come() -> None:

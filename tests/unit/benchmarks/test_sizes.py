@@ -203,7 +203,7 @@ def test_cases_are_those_that_fit_on_the_nodes_and_applications_where_all_tasks_
 
 def test_page_says_what_an_earlier_mapping_placed(models: Models, found: dict[str, Any]) -> None:
     case = next(c for c in cases(models, list(models.by_task)) if c.slots == 2)
-    placed = case._placed()
+    placed = case.placed()
     assert isinstance(placed, Placed)
     first, second = threads_of(case.problem, placed.model, placed.plan).values()
     assert case.places({"b": second, "a": first}), "slots are alike"

@@ -3,6 +3,7 @@
 What a plan of the least traffic puts on its fullest node is chance as long as that keeps B(n), and decides how much
 more comes through before a node is full, and how long tuples wait there. So limits are lowered, half of the way to an
 even load at a time, and the search goes on below them, as long as it finds a plan that costs no more than it may.
+Nobody restarts a worker for that. stormpilot's own (docs/decisions/0022-even-nodes.md).
 """
 
 from __future__ import annotations
@@ -41,7 +42,9 @@ def evened(
 ) -> Layout:
     """The layout, or one with more even nodes that restarts and violates no more, and costs at most `most_cost`.
 
-    `search` has its rules again afterwards. `tries` are those of a run, at most.
+    `most_cost` is in tuples/s, with what restarts cost, as `search` judges. `tries` are those of a run, at most, and
+    `threads` runs are made at a time. The result is complete as `layout` is (E executors); `search` has its rules
+    again.
     """
     c, rules = flow.compiled, search.rules
     limit_mhz = rules.limit_mhz
