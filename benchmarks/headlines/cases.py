@@ -15,7 +15,8 @@ FLAT_OUT_TPS = 1_000_000
 """More than any source here can send: `topology.max.spout.pending` is what holds it."""
 RATED = 0.55
 """Of the most that Storm's default placement holds: there latency is measured."""
-
+AIM = 5
+"""Passes, repetitions and changes of the long form: fewer are told as fewer."""
 
 SLEEP, SLEEP_MS = "topology.bolt.wait.progressive.level3.sleep.millis", 1
 """Storm's default: with ten times that, most of the latency was that of executors that sleep, at every stage."""

@@ -70,7 +70,7 @@ def explain(
     controller = controller_shown(live.where.paths, seen, now_ms)
     view = None if seen.controller is None else next((v for v in seen.controller.topologies if v.id == i), None)
     if view is not None:  # an operator's mode holds from when it is set, not from the next cycle on
-        mode, mode_from = mode_of(seen, view.name, view)
+        mode, mode_from = mode_of(seen, view.name, i)
         view = msgspec.structs.replace(view, mode=mode, mode_from=mode_from)
     placed = why_placed(seen, i, now_ms)
     passed = [] if view is None else gates(view.action, view.reason)

@@ -10,7 +10,7 @@ Owners speak through their topology's own configuration: `stormpilot.mode` (off,
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,17 +36,25 @@ def policy(
     name: str, conf: Mapping[str, Any], config: DecideSection, setting: Mode | None, setting_for_all: Mode | None
 ) -> Policy:
     """The policy of a topology with the configuration `conf`."""
-    asked, note = _owner_mode(conf, config)
+    mode, source, note = chosen_mode(name, conf, configured_modes(config), setting, setting_for_all)
+    approval = conf.get(APPROVAL_KEY) is True or any(fnmatch.fnmatchcase(name, p) for p in config.approve)
+    return Policy(mode, source, approval, note)
+
+
+def chosen_mode(
+    name: str, conf: Mapping[str, Any], modes: ConfiguredModes, setting: Mode | None, setting_for_all: Mode | None
+) -> tuple[Mode, str, str]:
+    """The mode of a topology with the configuration `conf`, its source, and what of the owner's wish is refused."""
+    asked, note = _owner_mode(conf, modes.owner_modes)
     wants = [
         (setting, "operator"),
         (setting_for_all, "operator, for all"),
-        (config.modes.get(name), "controller.yaml: decide.modes"),
+        (modes.by_name.get(name), "controller.yaml: decide.modes"),
         (asked, f"owner: {MODE_KEY}"),
-        (config.mode, "controller.yaml: decide.mode"),
+        (modes.mode, "controller.yaml: decide.mode"),
     ]
     mode, source = next((m, s) for m, s in wants if m is not None)
-    approval = conf.get(APPROVAL_KEY) is True or any(fnmatch.fnmatchcase(name, p) for p in config.approve)
-    return Policy(mode, source, approval, note)
+    return mode, source, note
 
 
 def configured_modes(config: DecideSection) -> ConfiguredModes:
@@ -54,7 +62,7 @@ def configured_modes(config: DecideSection) -> ConfiguredModes:
     return ConfiguredModes(mode=config.mode, by_name=config.modes, owner_modes=list(config.owner_modes))
 
 
-def _owner_mode(conf: Mapping[str, Any], config: DecideSection) -> tuple[Mode | None, str]:
+def _owner_mode(conf: Mapping[str, Any], may: Collection[str]) -> tuple[Mode | None, str]:
     value = conf.get(MODE_KEY)
     if value is None:
         return None, ""
@@ -62,8 +70,8 @@ def _owner_mode(conf: Mapping[str, Any], config: DecideSection) -> tuple[Mode | 
         value = "off"
     for mode in MODES:
         if value == mode:
-            if mode in config.owner_modes:
+            if mode in may:
                 return mode, ""
-            allowed = ", ".join(config.owner_modes) or "none"
+            allowed = ", ".join(may) or "none"
             return None, f"the owner asks for mode {mode}, which decide.owner_modes does not allow ({allowed})"
     return None, f"{MODE_KEY} is {value!r}, expected off, advise or act"

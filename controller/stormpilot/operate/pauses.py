@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from stormpilot.decide.policy import chosen_mode
 from stormpilot.errors import RefusedError, UsageError
-from stormpilot.messages.controller_state import ControllerState, TopologyView
+from stormpilot.messages.controller_state import ControllerState
 from stormpilot.messages.core import HistoryEntry
 from stormpilot.messages.settings import ALL, MODES, Mode, ModeSetting, PauseSetting, name_of_setting_key, setting_key
 from stormpilot.observe.plausible import readable
@@ -16,8 +17,6 @@ from stormpilot.operate.parameters import AnyTopology, ModeWord
 from stormpilot.printable import counted, listed
 from stormpilot.zookeeper.client import ZooKeeper
 from stormpilot.zookeeper.paths import Paths
-
-FOR_ALL = "operator, for all"
 
 
 def pause(operator: Operator, topology: AnyTopology = None) -> Change:
@@ -101,15 +100,24 @@ def pauses(zookeeper: ZooKeeper, paths: Paths, keys: Iterable[str]) -> dict[str,
     return readable(zookeeper, {key: paths.pause(key) for key in sorted(keys)}, PauseSetting)
 
 
-def mode_of(seen: StoreSnapshot, name: str, view: TopologyView | None) -> tuple[Mode | None, str | None]:
-    """The mode of a topology and its source: as an operator has set it by now, else as the last cycle saw it."""
-    if (own := seen.mode_setting(name)) is not None:
-        return own.mode, "operator"
-    for_all = seen.modes.get(ALL)
-    if for_all is None:
-        return (None, None) if view is None else (view.mode, view.mode_from)
-    known = "" if view is None else view.mode_from
-    return for_all.mode, known if known.startswith(FOR_ALL) else FOR_ALL  # what was known has a note on the owner
+def mode_of(seen: StoreSnapshot, name: str, topology_id: str) -> tuple[Mode | None, str | None]:
+    """The mode of a topology and its source, by what operators have set by now; None: no controller has said its own.
+
+    What the last cycle saw does not count: a mode that was set, or taken back, holds before the next one.
+    """
+    own, for_all = seen.mode_setting(name), seen.modes.get(ALL)
+    if seen.controller is None or seen.controller.modes is None:
+        known = own or for_all
+        return (None, None) if known is None else (known.mode, "operator" if own else "operator, for all")
+    snapshot = seen.topologies.get(topology_id)
+    mode, source, note = chosen_mode(
+        name,
+        {} if snapshot is None else snapshot.config,
+        seen.controller.modes,
+        None if own is None else own.mode,
+        None if for_all is None else for_all.mode,
+    )
+    return mode, source + (f"; {note}" if note else "")
 
 
 def check_mode(mode: str) -> None:

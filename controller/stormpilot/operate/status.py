@@ -276,7 +276,7 @@ def _topologies(
         snapshot, status = seen.topologies.get(i), seen.statuses.get(i)
         plan, view = seen.plans.get(i), views.get(i)
         name = snapshot.name if snapshot else i
-        mode, mode_from = mode_of(seen, name, view)
+        mode, mode_from = mode_of(seen, name, i)
         unreadable = [problems[p] for p in (paths.topology(i), paths.plan(i), paths.status(i)) if p in problems]
         message = plan.message if plan else None
         proposed = proposals[i].plan if i in proposals else None

@@ -15,7 +15,7 @@ from doubles.snapshots import T0_MS, cluster, everywhere, topology
 from stormpilot.cli import output
 from stormpilot.cli.status import show
 from stormpilot.errors import RefusedError
-from stormpilot.messages.controller_state import ControllerState
+from stormpilot.messages.controller_state import ConfiguredModes, ControllerState, TopologyView
 from stormpilot.messages.core import HistoryEntry, encode
 from stormpilot.messages.settings import ALL, DrainSetting, Hold, ModeSetting
 from stormpilot.observe.reader import PublishedPlan, StoreSnapshot
@@ -138,6 +138,16 @@ def test_a_mode_set_for_all_is_shown_before_the_next_cycle() -> None:
     own = {"flights": ModeSetting(mode="act", by="ops", since_ms=NOW_MS)}
     (row,) = gathered(modes=for_all | own)["topologies"]
     assert (row["mode"], row["modeFrom"]) == ("act", "operator")
+
+
+def test_a_mode_that_was_taken_back_is_not_shown_until_the_next_cycle() -> None:
+    """While the controller was down, `mode default` left what the last cycle had seen of an operator in the row."""
+    view = TopologyView(id=ID, name="flights", mode="act", mode_from="operator", action="skip", reason="COOL_DOWN")
+    known = seen().controller
+    assert known is not None
+    said = ConfiguredModes(mode="advise", by_name={}, owner_modes=["off"])
+    (row,) = gathered(controller=msgspec.structs.replace(known, topologies=[view], modes=said))["topologies"]
+    assert (row["mode"], row["modeFrom"]) == ("advise", "controller.yaml: decide.mode")
 
 
 def test_notes_are_what_the_command_prints_of_settings() -> None:
