@@ -110,7 +110,10 @@ def _lines(t: dict[str, Any]) -> list[str]:
         lines.append(f"plan: published {age(t['planAgeS'])} ago: {t['planReason']}")
     if t["proposedPlan"]:
         approve = f"`stormpilot approve {t['name']} --plan {t['proposedPlan']}`"
-        lines.append(f"proposed plan: {t['proposedPlan']}, made {age(t['proposedAgeS'])} ago; {approve} carries it out")
+        then = " once it is resumed" if t["paused"] else ""
+        lines.append(
+            f"proposed plan: {t['proposedPlan']}, made {age(t['proposedAgeS'])} ago; {approve} carries it out{then}"
+        )
     if (d := t["decision"]) is not None:
         opens = d["opensInS"]
         later = f" (expected to change in {age(opens)})" if opens is not None and opens > 0 else ""

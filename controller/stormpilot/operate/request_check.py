@@ -44,7 +44,7 @@ def check(operator: Operator, verb: Verb, snapshot: TopologySnapshot, entry: His
     published = seen.plans.get(snapshot.id)
     subject = TopologyState(
         topology=topology,
-        mode=mode_of(seen, name, view)[0] or "act",
+        mode=mode_of(seen, name, snapshot.id)[0] or "act",
         paused=seen.is_paused(name),
         frozen=seen.settings.frozen.get(setting_key(name)) or seen.settings.frozen.get(ALL),
         plan=None if published is None else published.message,

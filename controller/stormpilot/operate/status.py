@@ -18,6 +18,7 @@ from stormpilot.observe.reader import NO_SNAPSHOT, StoreSnapshot
 from stormpilot.operate.hosts import hosts
 from stormpilot.operate.pauses import mode_of
 from stormpilot.operate.rollouts import progress
+from stormpilot.operate.views import executors_on
 from stormpilot.zookeeper.paths import Paths
 
 STUCK_PERIODS = 3
@@ -153,11 +154,8 @@ def _settings(seen: StoreSnapshot, now_ms: int, pauses: Mapping[str, PauseSettin
         since_s = round((now_ms - x.since_ms) / 1000, 1) if x.since_ms else None  # one that cannot be read has no time
         return {"by": x.by, "why": x.why, "sinceS": since_s}
 
-    def left(hosts: set[str]) -> dict[str, int]:
-        counts = {
-            t.name: sum(1 for e in t.executors if host.get(e.supervisor or "") in hosts)
-            for t in seen.topologies.values()
-        }
+    def left(there: str) -> dict[str, int]:
+        counts = {t.name: executors_on(t, there, host) for t in seen.topologies.values()}
         return {name: n for name, n in sorted(counts.items()) if n}
 
     def named(key: str) -> str:
@@ -168,7 +166,7 @@ def _settings(seen: StoreSnapshot, now_ms: int, pauses: Mapping[str, PauseSettin
     return {
         "pauses": [{"topology": n, **head(p)} for n, p in paused],
         "modes": [{"topology": n, "mode": m.mode, **head(m)} for n, m in modes],
-        "drains": [{"host": d.host, "remaining": left({d.host}), **head(d)} for _, d in sorted(s.drains.items())],
+        "drains": [{"host": d.host, "remaining": left(d.host), **head(d)} for _, d in sorted(s.drains.items())],
         "pins": [
             {
                 "topology": p.topology,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from stormpilot.errors import RefusedError, UsageError
 from stormpilot.messages.controller_state import ControllerState, TopologyView
-from stormpilot.messages.core import ClusterSnapshot, HistoryEntry, PlanMessage, decode, plan_checksum
+from stormpilot.messages.core import ClusterSnapshot, HistoryEntry, PlanMessage, TopologySnapshot, decode, plan_checksum
 from stormpilot.messages.moves import MoveState
 from stormpilot.messages.rollouts import Rollout, belongs_to, whole_plans
 from stormpilot.messages.settings import AuditRecord, DrainSetting
@@ -124,17 +124,28 @@ def _proposed(view: TopologyView) -> str:
     return f"; the mode is advise: stormpilot approve {view.name}" if view.action == "advise" else ""
 
 
+def executors_on(snapshot: TopologySnapshot, host: str, hosts: Mapping[str, str]) -> int:
+    """Executors of a topology on a host; `hosts` by supervisor, as far as they are known to Storm now.
+
+    Where the host has no supervisor, those of supervisors that are gone count: their workers may still run there.
+    """
+    gone = host not in hosts.values()
+    on = (hosts.get(e.supervisor, host if gone else None) for e in snapshot.executors if e.supervisor)
+    return sum(1 for h in on if h == host)
+
+
 def draining(operator: Operator, host: str) -> Remaining:
     """Executors that still run on a host, drained or not.
 
+    Where the host has no supervisor now, those of supervisors that are gone count: their workers may still run there.
     Decisions of a cycle that began before the host was drained are left out: those of a state that was written within
     a period of the drain, unless their reason is new since then.
     """
     cluster, _ = operator.read(operator.paths.cluster, ClusterSnapshot)
-    supervisors = set() if cluster is None else {s.id for s in cluster.supervisors if s.host == host}
+    hosts = {} if cluster is None else {s.id: s.host for s in cluster.supervisors}
     state, written = operator.read(operator.paths.controller, ControllerState)
     setting, drained = operator.read(operator.paths.drain(host), DrainSetting)
-    if not supervisors and drained is None:  # "empty" would be told of a name that was misspelt
+    if host not in hosts.values() and drained is None:  # "empty" would be told of a name that was misspelt
         raise RefusedError(f"there is no supervisor on {host!r}, and it is not drained ({known_hosts(operator)})")
     decisions: dict[str, str] = {}
     if state is not None and written is not None:
@@ -145,7 +156,6 @@ def draining(operator: Operator, host: str) -> Remaining:
                 decisions[v.name] = v.sentence + _proposed(v)
     left: dict[str, int] = {}
     for snapshot in operator.topologies().values():
-        n = sum(1 for e in snapshot.executors if e.supervisor in supervisors)
-        if n:
+        if n := executors_on(snapshot, host, hosts):
             left[snapshot.name] = left.get(snapshot.name, 0) + n
     return Remaining(host=host, executors=left, decisions={t: s for t, s in decisions.items() if t in left})

@@ -76,6 +76,12 @@ def test_a_proposed_plan_is_named_with_the_command_that_carries_it_out(
     assert (text in capsys.readouterr().out) == shown
 
 
+def test_a_proposal_of_what_is_paused_waits_for_more_than_approval(capsys: pytest.CaptureFixture[str]) -> None:
+    """`approve` alone was named, and refuses it."""
+    show(gather("zk", Paths(), replace(seen(), paused=frozenset({ALL})), [], {}, NOW_MS, {}, {ID: proposal(40)}))
+    assert "--plan p-9` carries it out once it is resumed" in capsys.readouterr().out
+
+
 def test_proposals_that_are_older_than_the_published_plan_or_unreadable_are_none() -> None:
     zookeeper, paths = MemoryZooKeeper(lambda: NOW_MS), Paths()
     assert proposals(zookeeper, paths, seen()) == {}  # type: ignore[arg-type]
@@ -155,3 +161,5 @@ def test_notes_are_what_the_command_prints_of_settings() -> None:
     settings = Settings(drains={"host-a": DrainSetting(host="host-a", since_ms=NOW_MS, by="ops")})
     (note,) = gathered(settings=settings)["notes"]
     assert note == {"head": "drained", "text": "host-a: 1 of flights to be moved (by ops 0 s ago)"}
+    gone = msgspec.structs.replace(cluster("b"), supervisors=[])  # its worker may still run there
+    assert gathered(settings=settings, cluster=gone)["notes"] == [note]

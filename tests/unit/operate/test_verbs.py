@@ -187,3 +187,14 @@ def test_a_host_that_nobody_knows_is_not_called_empty(world: World) -> None:
         draining(world.operator(), "host-A")
     drain(world.operator(), "host-z", force=True)
     assert draining(world.operator(), "host-z").total == 0, "it is down, and stays empty"
+
+
+def test_a_host_whose_supervisor_is_gone_is_not_called_empty_while_its_workers_may_run(world: World) -> None:
+    """A supervisor that died while its host was drained made `drain --wait` end: "is empty", with workers on it."""
+    drain(world.operator(), "host-a")
+    world.zookeeper.put(PATHS.cluster, encode(cluster("b")))
+    assert draining(world.operator(), "host-a").executors == {"flights": 3}
+    drain(world.operator(), "host-b")
+    assert draining(world.operator(), "host-b").executors == {"flights": 3}, "of its own supervisor alone"
+    world.zookeeper.put(PATHS.topology(ID), encode(topology(everywhere({("b", 6700): (1, 2, 3, 4, 5, 6)}))))
+    assert draining(world.operator(), "host-a").total == 0
