@@ -38,5 +38,7 @@ class NothingFoundError(UsageError):
 
 def cause(e: BaseException) -> str:
     """The cause of a failure in the words of who tells it: OpenSSL's, the system's, the text, else the class."""
+    if isinstance(e, UnicodeDecodeError):
+        return f"not UTF-8 text: {e.reason} at byte {e.start}"
     told = (getattr(e, "reason", None) or e.strerror) if isinstance(e, OSError) else ""
     return told or str(e) or type(e).__name__

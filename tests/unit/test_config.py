@@ -137,9 +137,10 @@ def test_missing_file_and_wrong_encoding_are_named(tmp_path: Path) -> None:
         match=r"nowhere\.yaml: cannot read the configuration: No such file .*; stormpilot config example -o FILE",
     ):
         load(tmp_path / "nowhere.yaml")
-    (tmp_path / "c.yaml").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(UsageError, match=r"c\.yaml: cannot read the configuration"):
-        load(tmp_path / "c.yaml")
+    for data, why in ((b"\xff\xfe\x00", "is UTF-16"), (b"\n\x8e", "not UTF-8 text: invalid start byte at byte 1")):
+        (tmp_path / "c.yaml").write_bytes(data)
+        with pytest.raises(UsageError, match=rf"c\.yaml: cannot read the configuration: {why}"):
+            load(tmp_path / "c.yaml")
 
 
 def test_login_is_read_from_its_file(tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ def validate(
     except UnicodeDecodeError as e:
         raise UsageError(f"{model}: not UTF-8: {e.reason}") from e
     except msgspec.DecodeError as e:
-        raise UsageError(f"{model}:{line_of(data, e)}: not JSON: {malformed(data, e)}") from e
+        raise UsageError(f"{model}:{line_of(data, e)}: {malformed(data, e)}") from e
     found, problems = checked(document)
     errors = sum(p.level == "error" for p in problems)
     warnings = len(problems) - errors

@@ -157,7 +157,7 @@ def test_what_is_no_json_is_named_with_its_line(run: Run, tmp_path: Path) -> Non
     (tmp_path / "m.json").write_text('{\n"supervisors": [\n}')
     done = run("model", "validate", tmp_path / "m.json")
     assert done.code == 2
-    assert "m.json:3: not JSON" in done.err
+    assert "m.json:3: JSON is malformed" in done.err
 
 
 # --- compare ----------------------------------------------------------------------------------------------------------
