@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from stormpilot.decide.effect import Outcome as MoveOutcome
 from stormpilot.decide.events import Event
 from stormpilot.decide.memory import Memory
 from stormpilot.decide.reasons import Decision, Reason
@@ -213,10 +214,13 @@ def running_metrics(topology: Topology, traffic: Sequence[Edge], nodes: Mapping[
 def _effect(move: MoveState | None) -> str:
     if move is None:
         return ""
+    back = move.reason == Reason.ROLLBACK_EFFECT
+    if move.phase == "moving":
+        return f"is being rolled back: {move.back_off_why}" if back else f"is being applied ({move.plan_id})"
     if move.phase == "measuring" and move.metric is not None:
         return "is being measured"
-    if move.failures:
-        return f"{'rolled back' if move.reason == Reason.ROLLBACK_EFFECT else 'did not help'}: {move.back_off_why}"
+    if move.failures and (back or move.verdict in ("", MoveOutcome.WORSE, MoveOutcome.NO_GAIN)):
+        return f"{'rolled back' if back else 'did not help'}: {move.back_off_why}"
     return f"{move.verdict}: {move.text}" if move.verdict else ""
 
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
+
+import pytest
 
 from doubles.models import NOW_MS, plan_message
 from stormpilot.decide.reasons import Decision, Reason
 from stormpilot.decide.report import CycleReport
 from stormpilot.logs import line
 from stormpilot.messages.core import HistoryEntry
+from stormpilot.messages.moves import MoveState
+from stormpilot.model.readiness import Readiness
 
 
 def account(*decisions: Decision, plans: tuple[str, ...] = (), **fields: Any) -> CycleReport:
@@ -93,3 +98,21 @@ def test_nothing_to_do_is_said_too() -> None:
 
 def test_values_cannot_break_a_line() -> None:
     assert line("e", {"a": 'x "y"\nz', "b": None, "c": "", "d": "k=v"}) == 'e: a="x \'y\' | z" c="" d="k=v"'
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"phase": "moving"}, "is being applied (p-2)"),
+        ({"phase": "moving", "reason": "ROLLBACK_EFFECT"}, "is being rolled back: share was 0.4: no gain"),
+        ({"reason": "ROLLBACK_EFFECT", "verdict": "DONE", "text": "applied"}, "rolled back: share was 0.4: no gain"),
+        ({"verdict": "NO_GAIN", "text": "share was 0.4: no gain"}, "did not help: share was 0.4: no gain"),
+        ({"verdict": "DONE", "text": "applied"}, "DONE: applied"),
+    ],
+)
+def test_the_last_move_is_not_told_by_the_failure_of_an_earlier_one(fields: dict[str, Any], told: str) -> None:
+    """While the next plan was applied, `status` said "last move: did not help", of the one before."""
+    move = MoveState(topology_id="a-1", plan_id="p-2", failures=1, back_off_why="share was 0.4: no gain", **fields)
+    one = account(Decision("a-1", "skip", Reason.COOL_DOWN, ""), followed={"a-1": move})
+    (view,) = replace(one, modes={"a-1": "act"}).views({"a-1": Readiness(ready=True)}, {})
+    assert view.effect == told
