@@ -26,7 +26,7 @@ def mode(
     how: Steering,
     mode: Annotated[str, typer.Argument(help="off, advise or act; `default` takes the setting back.")],
     topology: Annotated[str | None, typer.Argument(help="Name of a topology, which need not run now.")] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Default for topologies without their own mode.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="All topologies that no other mode names.")] = False,
 ) -> None:
     """Mode act may move executors at once: it asks first, with their number."""
     from stormpilot import operate

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from stormpilot.decide.policy import chosen_mode
+from stormpilot.decide.reasons import Reason
 from stormpilot.errors import RefusedError, UsageError
 from stormpilot.messages.controller_state import ControllerState
 from stormpilot.messages.core import HistoryEntry
@@ -88,7 +89,7 @@ def _danger(operator: Operator, name: str | None) -> str:
         which = "" if proposal is None else f" (proposed plan {proposal.plan.plan_id})"
         parts.append(f"{n} of {counted(len(snapshot.executors), 'executor')} of {snapshot.name}{which}")
         total += n
-    what = "every topology without its own mode" if name is None else name
+    what = "every topology that no other mode names" if name is None else name
     if not total:
         return f"the controller may then move {what}" if name is None else ""
     more = f" and those of {counted(len(parts) - 5, 'more topology', 'more topologies')}" if len(parts) > 5 else ""
@@ -118,6 +119,12 @@ def mode_of(seen: StoreSnapshot, name: str, topology_id: str) -> tuple[Mode | No
         None if for_all is None else for_all.mode,
     )
     return mode, source + (f"; {note}" if note else "")
+
+
+def refuse_paused(seen: StoreSnapshot, name: str) -> None:
+    """`RefusedError` for a topology that a pause holds: a plan for it would not be applied."""
+    if seen.is_paused(name):
+        raise RefusedError(f"{name}: {Reason.PAUSED}: `stormpilot status` says by whom, `stormpilot resume` ends it")
 
 
 def check_mode(mode: str) -> None:

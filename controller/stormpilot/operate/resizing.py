@@ -25,6 +25,7 @@ from stormpilot.nimbus import Nimbus
 from stormpilot.observe.reader import NO_SNAPSHOT, Reader, StoreSnapshot
 from stormpilot.observe.settings import Settings
 from stormpilot.operate.nodes import measured_nodes
+from stormpilot.operate.pauses import refuse_paused
 from stormpilot.operate.placing import await_snapshot, put_in_force, refuse_unsigned
 from stormpilot.operate.topology_ref import topology_ref
 from stormpilot.printable import counted
@@ -241,6 +242,7 @@ def resizing(
     gone = {i: t.name for i, t in seen.topologies.items() if i not in known}
     seen = _without(seen, gone)
     running = topology_ref(seen.topologies, topology)
+    refuse_paused(seen, running.name)
     unreadable = seen.settings.frozen.get(setting_key(running.name)) or seen.settings.frozen.get(ALL)
     if unreadable:
         raise RefusedError(f"{running.name}: {Reason.SETTING_UNREADABLE}: {unreadable}")

@@ -16,6 +16,7 @@ from stormpilot.observe.reader import NO_SNAPSHOT, Reader
 from stormpilot.operate.change import Change
 from stormpilot.operate.nodes import measured_nodes
 from stormpilot.operate.operator import Operator
+from stormpilot.operate.pauses import refuse_paused
 from stormpilot.operate.rollouts import rollout
 from stormpilot.operate.routes import RouteView, routes, set_active
 from stormpilot.operate.topology_ref import topology_ref
@@ -105,6 +106,7 @@ def switching(
     if seen.cluster is None:
         raise RefusedError(NO_SNAPSHOT)
     snapshot = topology_ref(seen.topologies, topology)
+    refuse_paused(seen, snapshot.name)
     under_way = rollout(operator, snapshot.id)
     if under_way is not None and under_way.running:
         raise RefusedError(

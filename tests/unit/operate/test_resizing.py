@@ -22,7 +22,7 @@ from stormpilot.messages.core import (
     decode,
 )
 from stormpilot.messages.load import LoadReport
-from stormpilot.messages.settings import AuditRecord, DrainSetting, ExcludeSetting, PinSetting
+from stormpilot.messages.settings import AuditRecord, DrainSetting, ExcludeSetting, PauseSetting, PinSetting
 from stormpilot.messages.signing import signature
 from stormpilot.operate.resizing import Resizing
 
@@ -211,6 +211,15 @@ def test_nothing_is_sized_against_a_setting_that_nobody_can_read(key: str) -> No
     world.zookeeper.put(PATHS.pin("other,pi"), b"{nonsense")
     world.zookeeper.delete(path)
     assert world.size(105.0).workers, "a pin of another topology"
+
+
+@pytest.mark.parametrize("key", ["t", "_all"])
+def test_nothing_is_sized_in_a_pause(key: str) -> None:
+    """Storm rebalanced, and the plan of the placement waited for `resume` until the time was over."""
+    world = World()
+    world.put(PATHS.pause(key), PauseSetting(by="ann"))
+    with pytest.raises(RefusedError, match="t: PAUSED: `stormpilot status` says by whom"):
+        world.size(105.0)
 
 
 def test_a_pin_to_a_supervisor_without_free_slots_is_refused() -> None:

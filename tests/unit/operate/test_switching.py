@@ -16,7 +16,7 @@ from stormpilot.errors import RefusedError, UsageError
 from stormpilot.messages.core import ComponentPart, ExecutorPart, HistoryEntry, InputPart, Worker, decode
 from stormpilot.messages.rollouts import Rollout, RolloutStepPart
 from stormpilot.messages.routes import STANDBY_KEY, Routes
-from stormpilot.messages.settings import AuditRecord
+from stormpilot.messages.settings import AuditRecord, PauseSetting
 from stormpilot.operate.operator import Operator
 from stormpilot.operate.switching import Switching, switching
 from stormpilot.sizing.problem import Problem
@@ -125,6 +125,13 @@ def test_a_rollout_in_progress_is_waited_for() -> None:
     steps = [RolloutStepPart(workers=workers)]
     at.put(PATHS.rollout(at.id), Rollout(topology_id=at.id, entry=entry, steps=steps, since_ms=1, started_at_ms=1))
     with pytest.raises(RefusedError, match="a rollout is in progress, step 1 of 1: wait for its end"):
+        sized(at, 205.0)
+
+
+def test_no_tuples_go_elsewhere_in_a_pause() -> None:
+    at = world()
+    at.put(PATHS.pause("t"), PauseSetting(by="ann"))
+    with pytest.raises(RefusedError, match="t: PAUSED"):
         sized(at, 205.0)
 
 

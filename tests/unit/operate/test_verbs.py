@@ -109,10 +109,10 @@ def test_mode_act_tells_how_many_executors_may_move_at_once(world: World) -> Non
     asked = mode(world.operator(dry_run=True), "act", "flights")
     assert asked.danger == "the controller may then move flights at once: up to 6 of 6 executors of flights"
     everything = mode(world.operator(dry_run=True), "act")
-    assert "every topology without its own mode at once: up to 6 of 6 executors of flights" in everything.danger
+    assert "every topology that no other mode names at once: up to 6 of 6 executors of flights" in everything.danger
     world.zookeeper.put(PATHS.mode("flights"), encode(ModeSetting(mode="advise")))
     everything = mode(world.operator(dry_run=True), "act")
-    assert everything.danger == "the controller may then move every topology without its own mode"
+    assert everything.danger == "the controller may then move every topology that no other mode names"
     assert everything.target == ALL
 
 
