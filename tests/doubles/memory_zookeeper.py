@@ -77,7 +77,7 @@ class MemoryZooKeeper:
     def _refuse_denied(self, paths: Iterable[str]) -> None:
         for path in paths:
             if path in self.denied and path in self._nodes:
-                raise DeniedError(f"ZooKeeper refuses {path} to us")
+                raise DeniedError(path)
 
     def _do(self, step: Step) -> None:
         if isinstance(step, Append):

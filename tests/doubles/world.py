@@ -21,6 +21,7 @@ from doubles.looks import Looks
 from doubles.memory_zookeeper import MemoryZooKeeper
 from doubles.wanted import Slots, allowed
 from stormpilot.config import Config, parse
+from stormpilot.control import takeover
 from stormpilot.control.assembly import cycle_of
 from stormpilot.control.current_config import CurrentConfig
 from stormpilot.control.planner_client import Params
@@ -169,8 +170,13 @@ class World:
             name="story",
             max_skips=self.max_skips,
         )
-        self._recorder = Recorder(self.current, "story", self.now_ms)
+        before = takeover.state_before(self.zookeeper, self.paths)  # type: ignore[arg-type]
+        self._recorder = Recorder(self.current, "story", self.now_ms, before=before)
         self._looks = Looks(self.cycle, self.zookeeper, self.paths)
+
+    def fail(self, why: str) -> None:
+        """A cycle of the leader fails."""
+        self._recorder.record_failure(why, self.cycle.publisher.epoch.number, self._put_controller)
 
     def set_clock(self, by_s: float) -> None:
         """The clock of all hosts is set."""

@@ -98,6 +98,9 @@ class Cycle:
     def begin(self, observation: Observation, readiness: ModelWithReadiness) -> tuple[Situation, CycleReport]:
         """Take in what was observed, and answer requests; the report with what is known before any plan."""
         model, now_ms, config = readiness.model, observation.at_ms, self.current.config
+        if self.memory.live is None and (left := observation.seen.controller) is not None:
+            gone = {g.supervisor: min(g.seen_ms, now_ms) for g in left.supervisors_gone}
+            self.memory = replace(self.memory, supervisors_seen_ms=gone)
         self.memory = self.memory.observe(model, now_ms).keep_only(observation.seen.topologies)
         running = self._measured(observation, readiness)
         moves = self.move_tracker.observe(observation, model, running)
@@ -121,6 +124,7 @@ class Cycle:
             thresholds={t: in_use.in_force(t, model) for t in names},
             recommendations=situation.choices.texts,
             running=running,
+            gone_ms={s: self.memory.supervisors_seen_ms[s] for s in situation.lost.gone},
             sources={t: s.text for t, s in readiness.sources.items()},
             sizes=sizes,
         )
@@ -145,6 +149,7 @@ class Cycle:
             choices=choices(
                 config, observation.mined, now_ms, {i: t.config for i, t in observation.seen.topologies.items()}
             ),
+            denied=self.dispatcher.denied(now_ms),
             on_their_way=plans_on_their_way(states, running_rollouts(observation.seen), now_ms),
         )
 

@@ -195,6 +195,7 @@ class Daemon:
             # (in one process it is one clock: `Leadership` itself sees when it is set)
             ahead_ms = 0 if led == epoch.number - 1 else takeover.ahead_ms(self._zookeeper, p, epoch, raised_at_ms)
             epoch = epoch.bound_to(f"{p.leader}/{lock.node}")
+            self._recorder.before = takeover.state_before(self._zookeeper, p)
             log.info("leading", controller=self.name, epoch=epoch.number, planner=self._current.planner)
             self.service.leading(epoch.number)
             publisher = Publisher(self._zookeeper, p, epoch, self._plan_key)

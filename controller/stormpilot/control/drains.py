@@ -9,7 +9,7 @@ from stormpilot.control.last_plans import unchanged
 from stormpilot.control.planner_client import PlannerClient
 from stormpilot.control.rollout_gates import aborted, resting, running_rollouts
 from stormpilot.control.situation import Situation
-from stormpilot.decide.admit import TopologyState
+from stormpilot.decide.admit import TopologyState, forbidden
 from stormpilot.decide.drain import (
     admit_leaving,
     cannot_leave,
@@ -146,12 +146,18 @@ def _left_alone(
 
 
 def _mover(situation: Situation) -> str | None:
-    """The topology whose executors are leaving just now, by a plan of this cycle or of one before."""
+    """The topology whose executors are leaving just now, by a plan of this cycle or of one before.
+
+    None where it is held between two steps, as by a pause: nobody knows for how long.
+    """
     for t, d in situation.decisions.items():
         if d.action == "publish" and d.reason.row.must_leave:
             return t
     for t, m in running_rollouts(situation.snapshot).items():
-        row = row_of(m.entry.reason)
-        if t in situation.topologies and row is not None and row.must_leave:
+        row, state = row_of(m.entry.reason), situation.topologies.get(t)
+        if state is None or row is None or not row.must_leave:
+            continue
+        between = m.phase == "ready"
+        if not (between and (m.paused_by or forbidden(state, *situation.lost, situation.config.decide))):
             return t
     return whose_move(situation.topologies, situation.config.decide, situation.now_ms)

@@ -91,7 +91,9 @@ class ImprovementProposer:
         if self.otd.has(state):
             return self.otd.owned_by_otd(state, situation)
         refusal = admit(state, *situation.lost, situation.config.decide, situation.now_ms)
-        return refusal or resting(state, situation)
+        refusal = refusal or resting(state, situation)
+        denied = situation.denied.get(state.topology.id)
+        return skip(state.topology.id, Reason.NOT_PUBLISHED, denied) if denied and refusal is None else refusal
 
     def _decided(self, group: States, situation: Situation) -> Verdict:
         """The verdict on the plan of a group; that of the last one for what has not changed since."""

@@ -11,7 +11,9 @@ import structlog
 
 from stormpilot.control.current_config import CurrentConfig
 from stormpilot.control.outbox import Outbox
+from stormpilot.control.rollout_gates import running_rollouts
 from stormpilot.decide.effect import WINDOW_SLACK, Facts, give_up_rollback, step
+from stormpilot.decide.reasons import Reason
 from stormpilot.decide.restarts import KEPT_RESTARTS
 from stormpilot.messages.controller_state import Restart
 from stormpilot.messages.core import EffectPart
@@ -50,9 +52,10 @@ class MoveTracker:
         self._begun = True
         self._unwritten &= {t.id for t in model.topologies}
         moves = {t.id: snapshot.moves.get(t.id, MoveState(topology_id=t.id)) for t in model.topologies}
+        going_back = {t for t, m in running_rollouts(snapshot).items() if m.entry.reason == Reason.ROLLBACK_EFFECT}
         for topology in model.topologies:
             before = moves[topology.id]
-            if before.phase == "none":
+            if before.phase == "none" or (before.phase == "rollback" and topology.id in going_back):
                 continue
             timed, restart = self._timed(before, topology, observation)
             facts = self._facts(timed, topology, observation, model, running.get(topology.id))

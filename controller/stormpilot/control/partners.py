@@ -91,10 +91,13 @@ class Partners:
         return bool(unfit(together[topology_id], situation.topologies[topology_id], *room))
 
     def _plan_set(self, topology_id: str, entry: HistoryEntry, situation: Situation) -> dict[str, HistoryEntry]:
-        """The other proposals of its plan set that still lie there."""
-        found = {}
+        """The other proposals of its plan set that still lie there, of topologies of which nothing else is asked."""
+        found, requests = {}, situation.snapshot.settings.requests
         for t in entry.plan.plan_set_topologies:
             if t == topology_id or t not in situation.undecided:
+                continue
+            asked = requests[t].request if t in requests else None
+            if t in requests and (asked is None or asked.verb != "approve"):
                 continue
             other, _ = self.publisher.proposal(t, situation.now_ms)
             if other is None or other.plan.topology_id != t or other.gives_up:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import msgspec
 
@@ -30,10 +30,16 @@ from stormpilot.publish.publisher import NOT_OURS, Publisher
 from stormpilot.rollout.feasibility import RolloutSteps
 from stormpilot.zookeeper.client import ConflictError, Delete, DeniedError, Step
 
+DENIED_S = 600.0
+"""So long a topology of which a znode was refused is not planned with others."""
+
 
 @dataclass(frozen=True)
 class PlanDispatcher:
-    """One per leadership; `new_id` makes unique ids, `name` is the controller's."""
+    """One per leadership; `new_id` makes unique ids, `name` is the controller's.
+
+    `refused` has by topology id when (ms) and why a znode of it was last refused to us.
+    """
 
     publisher: Publisher
     records: AuditRecords
@@ -41,6 +47,16 @@ class PlanDispatcher:
     name: str
     new_id: Callable[[], str]
     clock_ms: Callable[[], int]
+    refused: dict[str, tuple[int, str]] = field(default_factory=dict)
+
+    def denied(self, now_ms: int) -> dict[str, str]:
+        """Topologies of which nothing can be written, with the reason; each is tried again after `DENIED_S`.
+
+        Their plans would take those down that are made with them.
+        """
+        for t in [t for t, (at_ms, _) in self.refused.items() if not 0 <= now_ms - at_ms < DENIED_S * 1000]:
+            del self.refused[t]
+        return {t: why for t, (_, why) in self.refused.items()}
 
     def publish(self, verdict: Verdict, situation: Situation) -> Outcome:
         """Write what is to be published and what is proposed; what could not be written is skipped."""
@@ -77,7 +93,7 @@ class PlanDispatcher:
         try:
             self.publisher.publish([*entries.values()], versions, [*moves.values()], also)
         except NOT_OURS as e:
-            return _not_written(ids, e, outcome)
+            return self._not_written(ids, e, outcome)
         return replace(outcome, plans={**outcome.plans, **entries}, moves={**outcome.moves, **moves})
 
     def _give_up(self, t: str, verdict: Verdict, situation: Situation, outcome: Outcome) -> Outcome:
@@ -89,15 +105,16 @@ class PlanDispatcher:
             closing = self.rollout_runner.closing(t, entry.plan.plan_id, situation.observation)
             self.publisher.write([*gone, *self._records(entry, verdict, situation), *closing])
         except NOT_OURS as e:
-            return _not_written([t], e, outcome)
+            return self._not_written([t], e, outcome)
         return outcome
 
     def _propose(self, ids: Sequence[str], verdict: Verdict, situation: Situation, outcome: Outcome) -> Outcome:
         entries = self._entries(ids, verdict, situation, outcome.decisions, proposal=True)
-        try:
-            self.publisher.advise([*entries.values()])
-        except NOT_OURS as e:
-            return _not_written(ids, e, outcome)
+        for t, entry in entries.items():
+            try:
+                self.publisher.advise([entry])
+            except NOT_OURS as e:
+                outcome = self._not_written([t], e, outcome)
         return outcome
 
     def _begin_rollouts(
@@ -141,8 +158,15 @@ class PlanDispatcher:
             steps = self.rollout_runner.begin(entry, way.steps, topology, decision.promise, window_s, observation)
             self.publisher.write([*steps, *self._records(entry, verdict, situation)])
         except NOT_OURS as e:
-            return _not_written([t], e, outcome)
+            return self._not_written([t], e, outcome)
         return replace(outcome, plans={**outcome.plans, t: entry})
+
+    def _not_written(self, ids: Sequence[str], why: ConflictError | DeniedError, outcome: Outcome) -> Outcome:
+        if isinstance(why, DeniedError):
+            owners = [t for t in ids if t in why.path.split("/")]
+            self.refused.update(dict.fromkeys(owners, (self.clock_ms(), str(why))))
+        skipped = {t: skip(t, Reason.NOT_PUBLISHED, str(why)) for t in ids}
+        return replace(outcome, decisions={**outcome.decisions, **skipped})
 
     def _entries(
         self,
@@ -184,11 +208,6 @@ def _with_action(verdict: Verdict, action: str) -> list[str]:
 
 def _decided(decision: Decision, outcome: Outcome) -> Outcome:
     return replace(outcome, decisions={**outcome.decisions, decision.topology_id: decision})
-
-
-def _not_written(ids: Sequence[str], why: ConflictError | DeniedError, outcome: Outcome) -> Outcome:
-    skipped = {t: skip(t, Reason.NOT_PUBLISHED, str(why)) for t in ids}
-    return replace(outcome, decisions={**outcome.decisions, **skipped})
 
 
 def _window_to_verify_s(observation: Observation, topology_id: str, config: Config) -> float:

@@ -6,6 +6,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import msgspec
 import structlog
@@ -16,7 +17,7 @@ from stormpilot.control.decision_rows import decision_row, outcome_row
 from stormpilot.decide.policy import configured_modes
 from stormpilot.decide.report import CycleReport
 from stormpilot.logs import line
-from stormpilot.messages.controller_state import ControllerState
+from stormpilot.messages.controller_state import ControllerState, GonePart
 from stormpilot.messages.core import encode
 from stormpilot.model.values import Model
 from stormpilot.observe.observer import Observation
@@ -37,7 +38,8 @@ MOST_CHARACTERS = 500
 class Recorder:
     """Keeps the records of one controller process, over all its leaderships.
 
-    `counters` tells what the observer did not believe, cumulative.
+    `counters` tells what the observer did not believe, cumulative. `before` is the state that the leadership before
+    this one left, of another controller perhaps.
     """
 
     current: CurrentConfig
@@ -45,6 +47,7 @@ class Recorder:
     started_at_ms: int
     cycles: int = 0
     state: ControllerState | None = None
+    before: ControllerState | None = None
     _since: dict[str, tuple[object, int]] = field(default_factory=dict)
     _traffic_log: TrafficLog | None = None
     _house: retention.Housekeeping | None = None
@@ -98,6 +101,7 @@ class Recorder:
             modes=configured_modes(self.current.config.decide),
             capacities=[] if observation.belief is None else list(observation.belief.capacities),
             approval_max_age_s=self.current.config.decide.approval_max_age_s,
+            supervisors_gone=[GonePart(supervisor=s, seen_ms=ms) for s, ms in sorted(report.gone_ms.items())],
             task_refresh_s=None
             if self.current.config.decide.move_strategy == "restart"
             else self.current.config.rollout.task_refresh_s,
@@ -105,21 +109,27 @@ class Recorder:
         put(encode(self.state))
 
     def record_failure(self, why: str, epoch: int, put: Callable[[bytes], None]) -> None:
-        """Write why a cycle failed in place of its sentence; the time stays that of the last one that was complete."""
-        last = self.state or ControllerState(
-            controller=self.name,
-            version=stormpilot.__version__,
-            epoch=epoch,
-            started_at_ms=self.started_at_ms,
-            written_at_ms=self.started_at_ms,
-            period_s=self.current.config.cycle.period_s,
-            cycles=self.cycles,
-            planner=self.current.planner,
-            sentence="",
-        )
-        modes = configured_modes(self.current.config.decide)
-        sentence = f"{FAILED}{why[:MOST_CHARACTERS]}"
-        put(encode(msgspec.structs.replace(last, sentence=sentence, epoch=epoch, modes=modes)))
+        """Write why a cycle failed in place of its sentence; the time stays that of the last one that was complete.
+
+        Before the first cycle of a leadership what the one before had learned stays, for the next cycle to take it up.
+        """
+        own = self.state if self.state is not None and self.state.epoch == epoch else None
+        now: dict[str, Any] = {
+            "controller": self.name,
+            "version": stormpilot.__version__,
+            "epoch": epoch,
+            "started_at_ms": self.started_at_ms,
+            "period_s": self.current.config.cycle.period_s,
+            "cycles": self.cycles,
+            "planner": self.current.planner,
+            "sentence": f"{FAILED}{why[:MOST_CHARACTERS]}",
+            "modes": configured_modes(self.current.config.decide),
+        }
+        last = own or self.before or self.state
+        if last is None:
+            put(encode(ControllerState(**now, written_at_ms=self.started_at_ms)))
+        else:
+            put(encode(msgspec.structs.replace(last, **now)))
 
     def flush(self, now_ms: int) -> None:
         """Write what the traffic log holds (at the end of a leadership)."""

@@ -50,7 +50,8 @@ class RequestHandler:
             self._write(self.records.of_request(t, a, a.outcome.result, situation))
         requests = {t: a for t, a in answers.items() if t not in closed}
         asked = {t for t, a in requests.items() if a.wants_plan}
-        states = {t: replace(s, asked=t in asked) for t, s in situation.topologies.items()}
+        holds = {t: a.outcome.hold for t, a in closed.items() if a.outcome.hold is not None}
+        states = {t: replace(s, asked=t in asked, hold=holds.get(t, s.hold)) for t, s in situation.topologies.items()}
         return replace(situation, topologies=states, requests=requests)
 
     def propose(self, situation: Situation) -> Verdict | None:

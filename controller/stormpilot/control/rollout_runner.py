@@ -21,6 +21,7 @@ from stormpilot.control.situation import LostSupervisors, Situation
 from stormpilot.decide.admit import TopologyState, blacked_out, forbidden
 from stormpilot.decide.effect import Promise
 from stormpilot.decide.events import Event, EventKind
+from stormpilot.decide.reasons import row_of
 from stormpilot.errors import RefusedError, UnreachableError
 from stormpilot.messages.core import HistoryEntry, encode
 from stormpilot.messages.load import TaskLoad, silent_tasks
@@ -175,7 +176,8 @@ class RolloutRunner:
         ids = {*running, *observation.seen.tables}
         self._watches = {t: w for t, w in self._watches.items() if t in ids}
         self._failures = {t: w for t, w in self._failures.items() if t in ids or t in observation.seen.rollouts}
-        busy = [t for t, m in running.items() if m.phase in MID_STEP and t not in self._failures]
+        looked_after = (running.keys() & situation.topologies.keys()) - self._failures.keys()
+        busy = [t for t in sorted(looked_after) if running[t].phase in MID_STEP]
         for t in sorted(ids):
             state = situation.topologies.get(t)
             if state is None:
@@ -215,8 +217,11 @@ class RolloutRunner:
             self._failures.pop(t, None)
 
     def _held(self, state: TopologyState, m: Rollout, lost: LostSupervisors) -> str:
-        """Why it may not go on now; what an operator approved does so in mode `advise` too."""
-        closed = forbidden(state, *lost, self.current.config.decide) or blacked_out(state)
+        """Why it may not go on now; what an operator asked for does so in mode `advise` and in a blackout too."""
+        closed = forbidden(state, *lost, self.current.config.decide)
+        row = row_of(m.entry.reason)
+        if row is None or not row.in_blackout:
+            closed = closed or blacked_out(state)
         if closed is not None:
             return closed.text
         return "" if state.mode == "act" or m.entry.approved_by else f"the mode of this topology is {state.mode}"

@@ -43,7 +43,7 @@ class Situation:
 
     By topology id: `topologies` the state of each, `moves` what is being verified, `requests` of operators that are
     open, `on_their_way` the placements of plans that are not applied yet, `proposed` those that were only proposed in
-    this cycle, `decisions` those of this cycle.
+    this cycle, `decisions` those of this cycle, `denied` why nothing of it can be written.
     """
 
     observation: Observation
@@ -59,6 +59,7 @@ class Situation:
     on_their_way: Mapping[str, Sequence[TopologyPlan]] = field(default_factory=dict)
     proposed: Mapping[str, Sequence[TopologyPlan]] = field(default_factory=dict)
     decisions: Mapping[str, Decision] = field(default_factory=dict)
+    denied: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def now_ms(self) -> int:

@@ -1,4 +1,4 @@
-"""Clocks of a new leader and of the one before: by how much they differ."""
+"""A new leader and the one before: what that one left, and by how much their clocks differ."""
 
 from __future__ import annotations
 
@@ -7,8 +7,23 @@ from stormpilot.messages.controller_state import ControllerState
 from stormpilot.messages.core import decode
 from stormpilot.operate.status import FAILED
 from stormpilot.publish.epoch import Epoch
-from stormpilot.zookeeper.client import ZooKeeper
+from stormpilot.zookeeper.client import Node, ZooKeeper
 from stormpilot.zookeeper.paths import Paths
+
+
+def state_before(zookeeper: ZooKeeper, paths: Paths) -> ControllerState | None:
+    """The state that the leader before has written last; None: there is none that can be read."""
+    (wrote,) = zookeeper.read([paths.controller], keep_denied=True)
+    return _state(wrote, paths)
+
+
+def _state(node: Node | None, paths: Paths) -> ControllerState | None:
+    if node is None or node.denied:
+        return None
+    try:
+        return decode(node.data, ControllerState, paths.controller)
+    except UsageError:
+        return None
 
 
 def ahead_ms(zookeeper: ZooKeeper, paths: Paths, epoch: Epoch, raised_at_ms: int) -> int:
@@ -17,11 +32,8 @@ def ahead_ms(zookeeper: ZooKeeper, paths: Paths, epoch: Epoch, raised_at_ms: int
     `epoch` was raised when our clock showed `raised_at_ms`.
     """
     wrote, raised = zookeeper.read([paths.controller, paths.epoch], keep_denied=True)
-    if wrote is None or wrote.denied or raised is None or raised.denied:
-        return 0
-    try:
-        state = decode(wrote.data, ControllerState, paths.controller)
-    except UsageError:
+    state = _state(wrote, paths)
+    if state is None or wrote is None or raised is None or raised.denied:
         return 0
     if state.epoch != epoch.number - 1 or state.sentence.startswith(FAILED):  # the time of a failed cycle is older
         return 0

@@ -83,6 +83,8 @@ def whose_move(states: Mapping[str, TopologyState], config: DecideSection, now_m
         row = None if s.plan is None else row_of(s.plan.reason_code)
         if s.plan is None or row is None or not row.must_leave:
             continue
+        if s.paused or s.mode == "off":  # the plug-in waits too; nobody knows for how long
+            continue
         if s.status is None or s.status.plan_id != s.plan.plan_id:
             if now_ms - s.plan_since_ms < ANSWER_MS:
                 return t

@@ -12,11 +12,13 @@ from __future__ import annotations
 import fnmatch
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from stormpilot.config import DecideSection
 from stormpilot.messages.controller_state import ConfiguredModes
 from stormpilot.messages.settings import MODES, Mode
+
+if TYPE_CHECKING:
+    from stormpilot.config import DecideSection
 
 MODE_KEY = "stormpilot.mode"
 APPROVAL_KEY = "stormpilot.approval"

@@ -49,6 +49,8 @@ class Row:
         Executors run where they may not. One topology at a time moves for it.
     needs_approval
         Where moves need approval, it waits for an operator.
+    in_blackout
+        Its plan moves what runs in a blackout window too: an operator asked for it.
     holds_everything
         It holds requests, repairs and first plans too.
     only_leader_knows
@@ -68,6 +70,7 @@ class Row:
     try_rolling: bool = False
     must_leave: bool = False
     needs_approval: bool = True
+    in_blackout: bool = False
     holds_everything: bool = False
     only_leader_knows: bool = False
     fruitless: bool = False
@@ -126,8 +129,14 @@ class Reason(enum.StrEnum):
         "executors run where an exclusion, their pin or the site of their component forbids it, and leave",
         must_leave=True,
     )
-    APPROVED = _trigger("APPROVED", "an operator approved the proposal", needs_approval=False)
-    ROLLBACK = _trigger("ROLLBACK", "an operator asked for an earlier plan", notify="rollback", needs_approval=False)
+    APPROVED = _trigger("APPROVED", "an operator approved the proposal", needs_approval=False, in_blackout=True)
+    ROLLBACK = _trigger(
+        "ROLLBACK",
+        "an operator asked for an earlier plan",
+        notify="rollback",
+        needs_approval=False,
+        in_blackout=True,
+    )
     NEW_SUPERVISOR = _trigger(
         "NEW_SUPERVISOR",
         "a supervisor came and stayed; a smaller gain suffices to use it, or relief of the busiest node",

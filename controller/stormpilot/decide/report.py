@@ -47,8 +47,9 @@ class CycleReport:
     By topology id: `plans` that were published, `models` that were planned on, `running` metrics of the measured ones,
     `followed` states of the last moves, `restart_times` expected downtimes of a worker, `thresholds` that are not as
     configured, `recommendations` of replay as sentences, `sources` what holds them back as a sentence, `sizes` that
-    are proposed as sentences. `events` and `status_changes` began since the report before, `restarts` are the times of
-    earlier moves, `ended` the moves that ended since the last cycle.
+    are proposed as sentences. `gone_ms`: when supervisors that are gone were last seen. `events` and `status_changes`
+    began since the report before, `restarts` are the times of earlier moves, `ended` the moves that ended since the
+    last cycle.
     """
 
     at_ms: int
@@ -65,6 +66,7 @@ class CycleReport:
     restarts: Sequence[Restart] = ()
     restart_times: Mapping[str, RestartTime] = field(default_factory=dict)
     followed: Mapping[str, MoveState] = field(default_factory=dict)
+    gone_ms: Mapping[str, int] = field(default_factory=dict)
     ended: Sequence[MoveState] = ()
     thresholds: Mapping[str, Sequence[ChosenThreshold]] = field(default_factory=dict)
     recommendations: Mapping[str, str] = field(default_factory=dict)

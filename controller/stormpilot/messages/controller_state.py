@@ -107,6 +107,13 @@ class CapacityPart(Part, frozen=True, kw_only=True):
     memory_from: str = ""
 
 
+class GonePart(Part, frozen=True, kw_only=True):
+    """A supervisor that was there within `decide.lost_supervisor_grace_s` and is not now; last seen at `seen_ms`."""
+
+    supervisor: str
+    seen_ms: int
+
+
 class ConfiguredModes(Part, frozen=True, kw_only=True):
     """Modes that the configuration gives: `decide.mode`, `decide.modes` by topology's name, `decide.owner_modes`."""
 
@@ -120,7 +127,8 @@ class ControllerState(Message, frozen=True, kw_only=True):
 
     `task_refresh_s` is its `rollout.task_refresh_s`; None: rolling moves are off, or it is of an older version.
     `approval_max_age_s` is its `decide.approval_max_age_s`. By `modes`, and the settings of operators, the plug-in
-    knows which new topologies may get a plan soon; None: it is of an older version, and any may.
+    knows which new topologies may get a plan soon; None: it is of an older version, and any may. Who leads next has
+    `supervisors_gone` from it, for the guard against mass failures.
     """
 
     controller: str
@@ -140,3 +148,4 @@ class ControllerState(Message, frozen=True, kw_only=True):
     approval_max_age_s: float | None = None
     capacities: list[CapacityPart] = msgspec.field(default_factory=list)
     modes: ConfiguredModes | None = None
+    supervisors_gone: list[GonePart] = msgspec.field(default_factory=list)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from stormpilot.decide.policy import chosen_mode
-from stormpilot.decide.reasons import Reason
 from stormpilot.errors import RefusedError, UsageError
 from stormpilot.messages.controller_state import ControllerState
 from stormpilot.messages.core import HistoryEntry
@@ -107,9 +106,11 @@ def mode_of(seen: StoreSnapshot, name: str, topology_id: str) -> tuple[Mode | No
     What the last cycle saw does not count: a mode that was set, or taken back, holds before the next one.
     """
     own, for_all = seen.mode_setting(name), seen.modes.get(ALL)
-    if seen.controller is None or seen.controller.modes is None:
-        known = own or for_all
-        return (None, None) if known is None else (known.mode, "operator" if own else "operator, for all")
+    if seen.controller is None or seen.controller.modes is None:  # of an older version: what its last cycle saw
+        if (known := own or for_all) is not None:
+            return known.mode, "operator" if own else "operator, for all"
+        views = [] if seen.controller is None else seen.controller.topologies
+        return next(((v.mode, v.mode_from) for v in views if v.id == topology_id), (None, None))
     snapshot = seen.topologies.get(topology_id)
     mode, source, note = chosen_mode(
         name,
@@ -119,12 +120,6 @@ def mode_of(seen: StoreSnapshot, name: str, topology_id: str) -> tuple[Mode | No
         None if for_all is None else for_all.mode,
     )
     return mode, source + (f"; {note}" if note else "")
-
-
-def refuse_paused(seen: StoreSnapshot, name: str) -> None:
-    """`RefusedError` for a topology that a pause holds: a plan for it would not be applied."""
-    if seen.is_paused(name):
-        raise RefusedError(f"{name}: {Reason.PAUSED}: `stormpilot status` says by whom, `stormpilot resume` ends it")
 
 
 def check_mode(mode: str) -> None:

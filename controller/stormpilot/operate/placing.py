@@ -25,6 +25,12 @@ PLAN_KEY = "stormpilot.plan.key.file"
 """Setting of Nimbus: the plug-in takes signed plans only."""
 
 
+def refuse_paused(seen: StoreSnapshot, name: str) -> None:
+    """`RefusedError` for a topology that a pause holds: a plan for it would not be applied."""
+    if seen.is_paused(name):
+        raise RefusedError(f"{name}: {Reason.PAUSED}: `stormpilot status` says by whom, `stormpilot resume` ends it")
+
+
 def refuse_unsigned(nimbus_conf: Mapping[str, Any], key: bytes | None) -> None:
     """`RefusedError` where the plug-in would reject a plan for its signature, before anything is changed."""
     if key is None and nimbus_conf.get(PLAN_KEY):

@@ -25,8 +25,7 @@ from stormpilot.nimbus import Nimbus
 from stormpilot.observe.reader import NO_SNAPSHOT, Reader, StoreSnapshot
 from stormpilot.observe.settings import Settings
 from stormpilot.operate.nodes import measured_nodes
-from stormpilot.operate.pauses import refuse_paused
-from stormpilot.operate.placing import await_snapshot, put_in_force, refuse_unsigned
+from stormpilot.operate.placing import await_snapshot, put_in_force, refuse_paused, refuse_unsigned
 from stormpilot.operate.topology_ref import topology_ref
 from stormpilot.printable import counted
 from stormpilot.sizing.allocation import Allocation

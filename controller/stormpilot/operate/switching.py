@@ -16,7 +16,7 @@ from stormpilot.observe.reader import NO_SNAPSHOT, Reader
 from stormpilot.operate.change import Change
 from stormpilot.operate.nodes import measured_nodes
 from stormpilot.operate.operator import Operator
-from stormpilot.operate.pauses import refuse_paused
+from stormpilot.operate.placing import refuse_paused
 from stormpilot.operate.rollouts import rollout
 from stormpilot.operate.routes import RouteView, routes, set_active
 from stormpilot.operate.topology_ref import topology_ref

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 import msgspec
+import structlog
 
 from stormpilot.errors import RefusedError, UsageError
 from stormpilot.messages.core import EffectPart, HistoryEntry, decode, encode
@@ -17,10 +18,12 @@ from stormpilot.publish.epoch import Epoch
 from stormpilot.zookeeper.client import Append, ConflictError, DeniedError, Put, Step, ZooKeeper
 from stormpilot.zookeeper.paths import Paths
 
+log = structlog.get_logger(__name__)
+
 KEPT_PLANS = 20
 """Number of whole plans of a topology in `plan-history/`; as many steps of rollouts are kept beside them."""
-HISTORY_NUMBER = re.compile("[0-9]{1,18}")
-"""Names of plans in a history; anybody may have put others beside them."""
+HISTORY_NUMBER = re.compile("0[0-9]{9}")
+"""Names of plans in a history, with ten digits, of which none needs the first; anybody may have put others beside."""
 NOT_OURS = (ConflictError, DeniedError)
 """Errors of a znode that somebody else wrote or locked: they cost what is written there, and nothing else."""
 TRANSACTION_BYTES = 900 * 1024
@@ -125,7 +128,10 @@ class Publisher:
         self._commit(batch)
         for entry, kept in zip(entries, numbers, strict=True):
             if len(kept) >= KEPT_PLANS:
-                self._prune(entry.plan.topology_id)
+                try:
+                    self._prune(entry.plan.topology_id)
+                except RefusedError as e:  # the plan is published all the same
+                    log.warning("the history of plans cannot be shortened", topology=entry.plan.topology_id, why=e)
 
     def proposal(self, topology_id: str, now_ms: int | None = None) -> tuple[HistoryEntry | None, int | None]:
         """The proposal of a topology (None where there is none, or it cannot be read) and the version of its znode.

@@ -56,7 +56,14 @@ class ConflictError(RefusedError):
 
 
 class DeniedError(RefusedError):
-    """The access list of a znode does not let us do what we want."""
+    """The access list of a znode does not let us do what we want; `path` is its name."""
+
+    def __init__(self, path: str):
+        super().__init__(
+            f"ZooKeeper refuses {path} to us: its access list names another user; set zookeeper.auth_file "
+            "or .jaas_file to the login that Storm's daemons use"
+        )
+        self.path = path
 
 
 @dataclass(frozen=True)
@@ -329,7 +336,7 @@ class ZooKeeper:
             if isinstance(result, (BadVersionError, NoNodeError, NodeExistsError)):
                 raise ConflictError(step.path) from result
             if isinstance(result, NoAuthError):
-                raise _no_auth(step.path) from result
+                raise DeniedError(step.path) from result
         for step, result in zip(steps, results, strict=True):
             if isinstance(result, Exception) and not isinstance(result, (RolledBackError, RuntimeInconsistency)):
                 raise RefusedError(f"ZooKeeper refuses to write {step.path}: {type(result).__name__} {result}")
@@ -364,14 +371,7 @@ class ZooKeeper:
                 f"ZooKeeper at {self.hosts} refuses the login of zookeeper.auth_file or .jaas_file"
             ) from e
         except NoAuthError as e:
-            raise _no_auth(path) from e
-
-
-def _no_auth(path: str) -> DeniedError:
-    return DeniedError(
-        f"ZooKeeper refuses {path} to us: its access list names another user; set zookeeper.auth_file "
-        "or .jaas_file to the login that Storm's daemons use"
-    )
+            raise DeniedError(path) from e
 
 
 def _handler(hosts: str) -> SequentialThreadingHandler:

@@ -8,8 +8,10 @@ from collections.abc import Callable
 import pytest
 
 from doubles.hostile import bombs
+from doubles.rolling_jobs import operator
 from doubles.world import World
 from fuzzing import BETTER, ELSEWHERE, GOOD, OTHER, controller, of_topology, steered_controller
+from stormpilot import operate
 from stormpilot.messages.core import encode
 from stormpilot.messages.routes import ComponentRoute, Routes
 from stormpilot.observe import listing
@@ -126,3 +128,42 @@ def test_a_znode_that_denies_us_costs_the_plans_of_its_topology_alone(kind: str)
     world.wanted = {good: BETTER}
     world.tell(60)
     assert world.slots(good) == BETTER
+
+
+@pytest.mark.parametrize("kind", ["plan_history", "proposal", "moves"])
+def test_a_znode_that_denies_us_costs_no_plan_that_is_made_with_that_of_its_topology(kind: str) -> None:
+    """Both want to move at once, so that their plans are one set: it was refused as a whole, again and again."""
+    world, good, other = two_topologies()
+    world.tell(20)
+    path = getattr(world.paths, kind)(other)
+    world.zookeeper.put(path, b"")
+    world.zookeeper.denied.add(path)
+    world.wanted = {other: ELSEWHERE, good: BETTER}
+    world.tell(100)
+    assert world.slots(good) == BETTER
+
+
+def test_a_number_in_a_history_that_is_none_of_ours_stops_no_plan() -> None:
+    """The plan after it was to have a longer name, which was no number of a plan to the next one."""
+    world, good, _ = two_topologies()
+    world.zookeeper.put(world.paths.plan_history(good, "9" * 18), b"")
+    world.wanted = {good: BETTER}
+    world.tell(100)
+    assert world.slots(good) == BETTER
+    world.wanted = {}
+    operate.rollback(operator(world), good, 1)
+    world.tell(100)
+    assert world.slots(good) == GOOD
+
+
+def test_a_plan_is_told_as_published_though_its_history_cannot_be_shortened() -> None:
+    world, good, _ = two_topologies()
+    for n in range(25):
+        world.zookeeper.put(world.paths.plan_history(good, f"x{n:02d}"), b"")
+    world.zookeeper.denied.add(world.paths.plan_history(good, "x00"))
+    world.tell(20)
+    world.wanted = {good: BETTER}
+    for _ in range(20):
+        if world.plan(good) is None:
+            world.tell(10)
+    assert world.decision(good).action == "publish"

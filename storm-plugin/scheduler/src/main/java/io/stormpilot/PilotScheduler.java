@@ -188,12 +188,13 @@ public final class PilotScheduler implements IScheduler {
       takeOver(now);
     }
     View view = watch != null && watch.refreshed() ? watch.view() : View.UNKNOWN;
+    fallback.refresh(cluster, now);
     JsonObject guarantees = guarantees();
     IdleCluster before = idle;
     idle = null;
     if (before != null) {
       if (!newTerm
-          && !outbox.dropped()
+          && !stateWriter.lost()
           && before.goesOn(topologies, cluster, view, guarantees, now)) {
         stateWriter.leadsOn(cluster, now);
         metrics.leftOut();
@@ -207,8 +208,8 @@ public final class PilotScheduler implements IScheduler {
     metrics.count(outcome);
     metrics.foreignRoot(view.foreign());
     if (view.root() == Root.OURS) {
-      if (untold || outbox.dropped()) {
-        stateWriter.takeOver(leader.ours());
+      if (untold || stateWriter.lost()) {
+        stateWriter.writeAnew(leader.ours());
         untold = false;
       }
       boolean news = stateWriter.write(outcome, shim.with(guarantees), memory, cluster, view, now);

@@ -14,6 +14,7 @@ import io.stormpilot.scheduler.state.PilotConfig;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
 import org.apache.storm.Config;
 import org.apache.storm.metric.StormMetricsRegistry;
@@ -151,6 +152,26 @@ class SharedRootTest {
 
     assertEquals("/other", owner().get("stormRoot").getAsString());
     assertEquals(0L, second.foreignRoot());
+  }
+
+  /** Somebody began afresh, under a plug-in that has nothing new to tell. */
+  @Test
+  void whatIsRemovedUnderARunningPluginIsWrittenAgain() throws Exception {
+    firstOwnsTheRoot();
+    for (int i = 0; i < 5; i++) {
+      first.round();
+    }
+    zk.delete().deletingChildrenIfNeeded().forPath("/stormpilot");
+
+    for (String path : List.of("/cluster", "/topologies/words", "/status/words")) {
+      eventually(
+          path,
+          SOON,
+          () -> {
+            first.round();
+            return zk.checkExists().forPath(BASE + path) != null;
+          });
+    }
   }
 
   /** Of an earlier version, whose znodes are there already. */

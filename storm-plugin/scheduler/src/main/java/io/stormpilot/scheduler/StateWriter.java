@@ -55,6 +55,22 @@ public final class StateWriter {
    */
   public void takeOver(String leaderNode) {
     board.forget();
+    begin(leaderNode);
+  }
+
+  /** This Nimbus leads on, and what it wrote may not be there: all is written anew. */
+  public void writeAnew(String leaderNode) {
+    board.anew();
+    begin(leaderNode);
+  }
+
+  /** Whether what was written has been removed, or was dropped before it was. */
+  public boolean lost() {
+    return outbox.dropped() || ownership.removed();
+  }
+
+  private void begin(String leaderNode) {
+    ownership.writtenAnew();
     lastTopologies.clear();
     lastCluster = null;
     cleanedAtMs = 0;

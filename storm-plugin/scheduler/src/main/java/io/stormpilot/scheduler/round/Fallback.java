@@ -16,6 +16,7 @@ import java.util.Map;
 import java.util.Objects;
 import java.util.Set;
 import java.util.stream.Collectors;
+import org.apache.storm.DaemonConfig;
 import org.apache.storm.metric.StormMetricsRegistry;
 import org.apache.storm.scheduler.Cluster;
 import org.apache.storm.scheduler.DefaultScheduler;
@@ -28,6 +29,7 @@ import org.apache.storm.scheduler.TopologyDetails;
 import org.apache.storm.scheduler.WorkerSlot;
 import org.apache.storm.scheduler.multitenant.MultitenantScheduler;
 import org.apache.storm.scheduler.resource.ResourceAwareScheduler;
+import org.apache.storm.utils.ObjectReader;
 import org.apache.storm.utils.ReflectionUtils;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -75,13 +77,18 @@ public final class Fallback {
   /** What it could not tell, and was logged. */
   private final Set<String> untold = new HashSet<>();
 
+  private final long refreshMs;
+  private long refreshedMs = Long.MIN_VALUE;
   private boolean asked;
   private boolean failed;
 
-  private Fallback(IScheduler scheduler, Ranking ranking, Isolation byMachines) {
+  private Fallback(
+      IScheduler scheduler, Ranking ranking, Isolation byMachines, Map<String, Object> conf) {
     this.scheduler = scheduler;
     this.ranking = ranking;
     this.byMachines = byMachines;
+    Object seconds = conf.get(DaemonConfig.SCHEDULER_CONFIG_CACHE_EXPIRATION_SECS);
+    refreshMs = 1_000L * ObjectReader.getInt(seconds, 60);
   }
 
   /** Prepare a scheduler; one that is resource-aware gets its order among all topologies. */
@@ -90,11 +97,12 @@ public final class Fallback {
     if (scheduler instanceof ResourceAwareScheduler) {
       Ranking ranking = Ranking.of(conf, scheduler::config);
       scheduler.prepare(Ranking.instead(conf), registry);
-      return new Fallback(scheduler, ranking, Isolation.NONE);
+      return new Fallback(scheduler, ranking, Isolation.NONE, conf);
     }
     scheduler.prepare(conf, registry);
     boolean byMachines = scheduler instanceof IsolationScheduler;
-    return new Fallback(scheduler, null, byMachines ? Isolation.ofMachines(conf) : Isolation.NONE);
+    Isolation machines = byMachines ? Isolation.ofMachines(conf) : Isolation.NONE;
+    return new Fallback(scheduler, null, machines, conf);
   }
 
   /**
@@ -149,6 +157,26 @@ public final class Fallback {
   /** Whether it keeps heap, constraints and generic resources of topologies. */
   boolean isResourceAware() {
     return scheduler instanceof ResourceAwareScheduler;
+  }
+
+  /**
+   * Have it read anew what users are guaranteed or have as pools: it does so where it schedules, at
+   * most once in a while, and it is asked for nothing while all topologies have plans. It gets no
+   * topology here.
+   */
+  public void refresh(Cluster cluster, long now) {
+    boolean reads = isResourceAware() || scheduler instanceof MultitenantScheduler;
+    boolean fresh = refreshedMs <= now && now < refreshedMs + refreshMs;
+    if (!reads || fresh) {
+      return;
+    }
+    refreshedMs = now;
+    try {
+      FallbackCluster nobody = new FallbackCluster(cluster, List.of(), isolates());
+      scheduler.schedule(nobody.getTopologies(), nobody);
+    } catch (Throwable e) {
+      cannotTell("users' pools", e);
+    }
   }
 
   /** The topologies that it isolates now. */

@@ -62,7 +62,8 @@ final class MoveStep {
    *
    * @param intents by topology id, what is left to do for those that moved
    */
-  record Result(Map<String, Moves> moves, Map<String, Intent> intents, int workersMoved) {}
+  record Result(
+      Map<String, Moves> moves, Map<String, Intent> intents, int workersMoved, boolean refused) {}
 
   /** Carry out what is possible of the plans in force of these topologies. */
   Result run(List<TopologyContext> moving) {
@@ -98,7 +99,7 @@ final class MoveStep {
       count(topology, moved, pending);
       workersMoved += moved;
     }
-    return new Result(moves, intents, workersMoved);
+    return new Result(moves, intents, workersMoved, !refusals.isEmpty());
   }
 
   /**

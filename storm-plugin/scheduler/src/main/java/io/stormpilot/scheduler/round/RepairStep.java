@@ -11,6 +11,7 @@ import io.stormpilot.scheduler.state.SharingRules;
 import io.stormpilot.scheduler.state.Sites;
 import java.util.Collection;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -116,7 +117,9 @@ final class RepairStep {
       }
     }
     Map<WorkerSlot, Set<ExecutorDetails>> before = workersBefore(topology);
-    int newWorkers = before.isEmpty() ? workersMissing(topology, current) : 1;
+    Set<ExecutorDetails> known = new HashSet<>();
+    before.values().forEach(known::addAll);
+    int newWorkers = known.containsAll(lost) ? 1 : workersMissing(topology, current);
     Repair.Outcome outcome =
         repair(topology).place(topology.id(), lost, before, current, newWorkers);
     carryOut(outcome.change());
@@ -307,9 +310,16 @@ final class RepairStep {
   private static Map<WorkerSlot, Set<ExecutorDetails>> workersBefore(TopologyContext topology) {
     Map<WorkerSlot, Set<ExecutorDetails>> before =
         new LinkedHashMap<>(topology.memory().lastWhole().workers());
-    if (before.isEmpty() && topology.memory().inForce() != null) {
+    if (topology.memory().inForce() != null) {
+      Set<ExecutorDetails> known = new HashSet<>();
+      before.values().forEach(known::addAll);
       for (PlannedWorker worker : topology.memory().inForce().workers()) {
-        before.put(worker.slot(), worker.executors());
+        Set<ExecutorDetails> others = new HashSet<>(worker.executors());
+        others.removeAll(known);
+        if (!others.isEmpty()) { // after a fail-over they may have been nowhere
+          others.addAll(before.getOrDefault(worker.slot(), Set.of()));
+          before.put(worker.slot(), others);
+        }
       }
     }
     return before;

@@ -117,7 +117,8 @@ public final class Round {
         new MoveStep(topologies, slots, cluster, memory, config, justLeads, now)
             .run(with(Intent.MOVE, topologies, intents));
     intents.putAll(moved.intents());
-    RepairStep repair = repair(topologies, slots, justLeads);
+    // Slots that a refused move was to leave are not free.
+    RepairStep repair = repair(topologies, moved.refused() ? slots() : slots, justLeads);
     with(Intent.REPAIR, topologies, intents).forEach(repair::run);
     Fallback.Outcome delegated = delegate(with(Intent.FALLBACK, topologies, intents), repair);
     if (!delegated.evicted().isEmpty()) {

@@ -20,6 +20,7 @@ public final class StatusBoard {
   static final String UI_PREFIX = "stormpilot: ";
 
   private final Map<String, Status> last = new HashMap<>();
+  private boolean all;
 
   /**
    * Add the statuses of a round.
@@ -36,18 +37,24 @@ public final class StatusBoard {
       long since = goesOn ? Math.min(before.sinceMs(), now) : now;
       Status stamped = status.withTimes(since, now);
       stampedAll.put(status.topologyId(), stamped);
-      if (!stamped.sameContent(before) || since != before.sinceMs()) {
+      if (all || !stamped.sameContent(before) || since != before.sinceMs()) {
         news.add(stamped);
       }
     }
     last.clear();
     last.putAll(stampedAll);
+    all = false;
     return news;
   }
 
   /** Another Nimbus may have written since. */
   public void forget() {
     last.clear();
+  }
+
+  /** What was written may be gone: the next statuses are all news, since when they hold. */
+  public void anew() {
+    all = true;
   }
 
   /** Show it in Storm's own UI, unless the fallback scheduler shows a status of its own there. */

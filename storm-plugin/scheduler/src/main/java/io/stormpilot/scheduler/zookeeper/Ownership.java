@@ -14,7 +14,8 @@ import org.slf4j.LoggerFactory;
  * remove each other's folders: the first one writes its name there, and any other one keeps away. A
  * root without a name, be it of an earlier version, is anybody's.
  *
- * <p>Used by one thread: that of the view or that of the outbox, each with its own.
+ * <p>Used by one thread: that of the view or that of the outbox, each with its own. {@link
+ * #removed} is for any.
  */
 public final class Ownership {
 
@@ -26,6 +27,8 @@ public final class Ownership {
 
   /** The last change of the znode that was found to be ours. */
   private long oursAt = Long.MIN_VALUE;
+
+  private volatile boolean removed;
 
   public Ownership(Paths paths, RootOwner own) {
     this.paths = paths;
@@ -83,6 +86,7 @@ public final class Ownership {
       if (store.makeMessage(path, own.json(Time.currentTimeMillis()))) {
         LOG.info("{} is of our storm.zookeeper.root {} from now on", paths.base(), own.stormRoot());
       }
+      removed |= oursAt != Long.MIN_VALUE;
       changed = store.lastChange(path);
     }
     if (changed != oursAt) {
@@ -93,6 +97,16 @@ public final class Ownership {
       oursAt = changed;
     }
     return true;
+  }
+
+  /** Whether somebody removed the znode while it was ours, and all that lay beside it perhaps. */
+  public boolean removed() {
+    return removed;
+  }
+
+  /** All is written anew. */
+  public void writtenAnew() {
+    removed = false;
   }
 
   private boolean isOurs(byte[] data) {

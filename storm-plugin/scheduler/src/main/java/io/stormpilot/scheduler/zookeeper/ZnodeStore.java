@@ -146,6 +146,12 @@ public final class ZnodeStore {
     return stat == null ? -1 : stat.getMzxid();
   }
 
+  /** When a node was written last by ZooKeeper's clock; -1 without such a node. */
+  long writtenAtMs(String path) throws Exception {
+    Stat stat = zk.checkExists().forPath(path);
+    return stat == null ? -1 : stat.getMtime();
+  }
+
   /**
    * Make an empty node with these ACLs where there is none, parents included, and give it these
    * ACLs where everybody may change it. A transaction cannot set ACLs: whether this Nimbus still

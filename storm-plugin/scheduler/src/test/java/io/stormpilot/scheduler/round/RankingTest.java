@@ -3,7 +3,11 @@ package io.stormpilot.scheduler.round;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.stormpilot.Eventually;
 import io.stormpilot.scheduler.state.SchedulingKeys;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
 import java.util.Collection;
 import java.util.HashMap;
 import java.util.List;
@@ -11,9 +15,11 @@ import java.util.Map;
 import org.apache.storm.Config;
 import org.apache.storm.DaemonConfig;
 import org.apache.storm.metric.StormMetricsRegistry;
+import org.apache.storm.scheduler.Cluster;
 import org.apache.storm.scheduler.resource.ResourceAwareScheduler;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
 
 /**
  * Users and priorities under the ResourceAwareScheduler, with Storm's own class: the example of its
@@ -125,6 +131,39 @@ class RankingTest {
             + "\"B\":{\"cpu\":200.0,\"memory\":1500.0}}}",
         fallback.guarantees().toString());
     assertEquals("{}", SchedulingKeys.ofUsers(Map.of()).toString());
+  }
+
+  /**
+   * Storm's scheduler reads them where it schedules, which it is not asked to while all have plans.
+   */
+  @Test
+  void guaranteesThatWereChangedAreKnownBeforeAnythingIsScheduled(@TempDir Path folder)
+      throws Exception {
+    Path file = folder.resolve("user-resource-pools.yaml");
+    Files.writeString(file, pool(100));
+    Map<String, Object> conf = new HashMap<>(new Story(1, 1).conf());
+    conf.put(DaemonConfig.SCHEDULER_CONFIG_LOADER_URI, file.toUri().toString());
+    conf.put(DaemonConfig.SCHEDULER_CONFIG_CACHE_EXPIRATION_SECS, 0);
+    conf.put(DaemonConfig.SCHEDULER_CONFIG_LOADER_POLLTIME_SECS, 1);
+    Fallback fallback = Fallback.prepare(scheduler, conf, new StormMetricsRegistry());
+    Cluster nobody = new Story(1, 1).cluster();
+    fallback.refresh(nobody, 0);
+    assertTrue(
+        fallback.guarantees().toString().contains("100.0"), fallback.guarantees().toString());
+
+    Files.writeString(file, pool(300));
+
+    Eventually.eventually(
+        "the new one",
+        Duration.ofSeconds(60),
+        () -> {
+          fallback.refresh(nobody, 10_000);
+          return fallback.guarantees().toString().contains("300.0");
+        });
+  }
+
+  private static String pool(int cpu) {
+    return "resource.aware.scheduler.user.pools:\n  A: {cpu: " + cpu + ".0, memory: 1000.0}\n";
   }
 
   /** As YAML has {@code ~:}; Storm takes it, too. */

@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.stormpilot.scheduler.state.PilotConfig;
+import java.util.List;
 import java.util.Map;
 import java.util.Random;
 import java.util.Set;
@@ -74,6 +75,33 @@ class SitesTest {
 
     assertEquals("sup-3", supervisorOf(story, 1));
     assertEquals("fallback/NO_PLAN", story.state("t"));
+  }
+
+  /** The plan has what the placement that the last leader saw has not. */
+  @Test
+  void whoWaitedOverAFailOverComesBackInAsManyWorkersAsBefore() {
+    Story story = new Story(4, 2).site("sup-2", "west").site("sup-3", "west");
+    story.requires("source", "east").requires("count", "west").topology("t", 3, 5);
+    String[] workers = {"sup-0:6700=1", "sup-2:6700=2-3", "sup-3:6700=4-5"};
+    story.publish(story.plan("t", "p-1", workers));
+    story.round();
+    story.round();
+    assertEquals("applied/OK", story.state("t"));
+    story.controllerUp(false);
+    for (String west : List.of("sup-2", "sup-3")) {
+      story.removeSupervisor(west);
+      story.loseExecutorsOn(west);
+    }
+    story.round();
+    story.assertRunning("t", 1);
+
+    story.failOver();
+    story.round();
+    story.supervisor("sup-2", 2).supervisor("sup-3", 2);
+    story.round();
+
+    story.assertNobodyLost();
+    assertEquals(3, story.placement("t").size());
   }
 
   @Test

@@ -189,6 +189,26 @@ class OutboxTest extends OutboxFixture {
     assertNotNull(read(PATHS.topology("alive")));
   }
 
+  /** A worker that moved to another slot reports by that one's name, and its former one stays. */
+  @Test
+  void removesReportsOfALivingTopologyThatNobodyWritesAnyMore() throws Exception {
+    String alive = PATHS.load("alive");
+    store.write(alive + "/left-6700", message(1));
+    store.write(PATHS.load("other") + "/silent-6700", message(1));
+    long left = store.writtenAtMs(alive + "/left-6700");
+    do {
+      store.write(alive + "/here-6700", message(1));
+    } while (store.writtenAtMs(alive + "/here-6700") - left < 20);
+    Cleaner cleaner = new Cleaner(PATHS, 20);
+
+    cleaner.clean(Set.of("alive", "other"), 0, store);
+    cleaner.clean(Set.of("alive", "other"), 0, store);
+
+    assertEquals(List.of("here-6700"), store.children(alive));
+    assertNotNull(
+        read(PATHS.load("other") + "/silent-6700"), "all are silent: they may be stopped");
+  }
+
   @Test
   void aTopologyThatComesBackInTimeLosesNothing() throws Exception {
     store.write(PATHS.status("t"), message(1));
