@@ -17,7 +17,7 @@ from stormpilot.config.section import Section, in_words
 from stormpilot.config.sections import Config, PublishSection, ZooKeeperSection
 from stormpilot.errors import UsageError, cause
 from stormpilot.logins.jaas import ZOOKEEPER_SECTION, digest_login
-from stormpilot.messages.signing import key_of_file
+from stormpilot.messages.signing import keys_of_file
 from stormpilot.user_files import read_bytes, read_text
 from stormpilot.zookeeper.login import Login, Tls, tls_context
 
@@ -149,12 +149,17 @@ def _digest(section: ZooKeeperSection) -> str | None:
 
 
 def plan_key(section: PublishSection) -> bytes | None:
-    """Read the key of the file that `publish.plan_key_file` names; None without one."""
+    """Read the key that signs; None without one."""
+    return next(iter(plan_keys(section)), None)
+
+
+def plan_keys(section: PublishSection) -> list[bytes]:
+    """Read the keys of the file that `publish.plan_key_file` names, of which the first one signs; none without one."""
     if section.plan_key_file is None:
-        return None
+        return []
     where = f"{section.plan_key_file} (publish.plan_key_file)"
     try:
-        return key_of_file(read_bytes(Path(section.plan_key_file)), where)
+        return keys_of_file(read_bytes(Path(section.plan_key_file)), where)
     except OSError as e:
         raise UsageError(f"{where}: cannot read it: {cause(e)}") from e
 

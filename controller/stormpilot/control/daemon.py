@@ -14,7 +14,7 @@ from kazoo.recipe.lock import Lock
 
 from stormpilot import clock, logs
 from stormpilot.api.service import Service
-from stormpilot.config import Config, plan_key, zookeeper_login
+from stormpilot.config import Config, plan_keys, zookeeper_login
 from stormpilot.config.reload import Loaded, Read, changed_keys, needs_restart, usable
 from stormpilot.control import takeover
 from stormpilot.control.assembly import cycle_of
@@ -58,7 +58,7 @@ class Daemon:
         self._compute = compute
         self.name = f"{socket.gethostname()}:{os.getpid()}"
         self._paths = Paths(config.zookeeper.root)
-        self._plan_key = plan_key(config.publish)
+        self._plan_keys = plan_keys(config.publish)
         self._stopping = threading.Event()
         self._wake = threading.Event()
         self._lock: Lock | None = None
@@ -198,7 +198,7 @@ class Daemon:
             self._recorder.before = takeover.state_before(self._zookeeper, p)
             log.info("leading", controller=self.name, epoch=epoch.number, planner=self._current.planner)
             self.service.leading(epoch.number)
-            publisher = Publisher(self._zookeeper, p, epoch, self._plan_key)
+            publisher = Publisher(self._zookeeper, p, epoch, *self._plan_keys)
             self._leadership(reader, publisher, sessions_lost, ahead_ms).run(once=once)
         finally:
             self._release(lock)

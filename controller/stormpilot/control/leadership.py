@@ -75,6 +75,8 @@ class Leadership:
         if self.ahead_ms >= STEP_MS:  # (times that seem to be from the future count from now anyway)
             log.warning("our clock is ahead of that of the leader before", by_s=round(self.ahead_ms / 1000))
             self._guarded(lambda: self._keep_limits(self.ahead_ms), once)
+        if self.cycle.publisher.former_keys:
+            self._guarded(self._sign_anew, once)
         if once:
             self._fill_windows()
         while self._goes_on():
@@ -84,6 +86,10 @@ class Leadership:
                 return
             if self.wake.wait(self.schedule.wait_s(time.monotonic())):
                 self.stopping.wait(BURST_S)
+
+    def _sign_anew(self) -> None:
+        plans = self._observe().seen.plans.values()
+        self.cycle.publisher.sign_anew([(p.message, p.version) for p in plans if p.message is not None])
 
     def _goes_on(self) -> bool:
         self.service.beat()

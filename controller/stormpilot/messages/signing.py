@@ -56,12 +56,20 @@ def signed(plan: PlanMessage, key: bytes | None) -> PlanMessage:
     return msgspec.structs.replace(plan, signature=signature(plan, key), room=room)
 
 
+def signed_by(plan: PlanMessage, key: bytes) -> bool:
+    """Whether a plan, and what it says of CPU and memory, has the signatures of this key."""
+    own = signed(plan, key)
+    rooms = [(r.signature or "") for r in (plan.room, own.room) if r is not None]
+    same = hmac.compare_digest((plan.signature or "").encode(), (own.signature or "").encode())
+    return same and len({*rooms}) <= 1
+
+
 def _hmac(text: str, key: bytes) -> str:
     return hmac.new(key, text.encode(), hashlib.sha256).hexdigest()
 
 
-def key_of_file(data: bytes, where: str) -> bytes:
-    """The key that signs: the first line of the file; `UsageError` names what is wrong with the file."""
+def keys_of_file(data: bytes, where: str) -> list[bytes]:
+    """The keys of a file, of which the first one signs; `UsageError` names what is wrong with the file."""
     if len(data) > MOST_FILE_BYTES:
         raise UsageError(f"{where}: has {len(data)} bytes, expected one key a line")
     try:
@@ -73,4 +81,4 @@ def key_of_file(data: bytes, where: str) -> bytes:
         raise UsageError(f"{where}: has no key, expected one key a line")
     if any(len(key) < LEAST_KEY_BYTES for key in keys):
         raise UsageError(f"{where}: a key has less than {LEAST_KEY_BYTES} bytes (openssl rand -hex 32 makes one)")
-    return keys[0]
+    return keys

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 import structlog
 
 from stormpilot.errors import RefusedError, UsageError
-from stormpilot.messages.core import EffectPart, HistoryEntry, decode, encode
+from stormpilot.messages.core import EffectPart, HistoryEntry, PlanMessage, decode, encode
 from stormpilot.messages.moves import MoveState
 from stormpilot.messages.rollouts import whole_plans
-from stormpilot.messages.signing import signed
+from stormpilot.messages.signing import signed, signed_by
 from stormpilot.publish.epoch import Epoch
 from stormpilot.zookeeper.client import Append, ConflictError, DeniedError, Put, Step, ZooKeeper
 from stormpilot.zookeeper.paths import Paths
@@ -46,11 +46,12 @@ def _for_history(entry: HistoryEntry, beside_bytes: int) -> bytes:
 
 
 class Publisher:
-    """Publishes in the name of one epoch; with a `key`, plans are signed."""
+    """Publishes in the name of one epoch; with a `key`, plans are signed, those of `former_keys` anew (`sign_anew`)."""
 
-    def __init__(self, zookeeper: ZooKeeper, paths: Paths, epoch: Epoch, key: bytes | None = None):
+    def __init__(self, zookeeper: ZooKeeper, paths: Paths, epoch: Epoch, key: bytes | None = None, *former_keys: bytes):
         self._zookeeper = zookeeper
         self._key = key
+        self.former_keys = former_keys
         self.paths = paths
         self.epoch = epoch
         self._made_ms: dict[str, int] = {}
@@ -132,6 +133,22 @@ class Publisher:
                     self._prune(entry.plan.topology_id)
                 except RefusedError as e:  # the plan is published all the same
                     log.warning("the history of plans cannot be shortened", topology=entry.plan.topology_id, why=e)
+
+    def sign_anew(self, plans: Iterable[tuple[PlanMessage, int]]) -> None:
+        """Sign plans in force by the key, where a former one has signed them; what nobody has signed stays so.
+
+        `plans` with the versions of their znodes.
+        """
+        for plan, version in plans:
+            if self._key is None or signed_by(plan, self._key):
+                continue
+            if any(signed_by(plan, key) for key in self.former_keys):
+                try:
+                    self.write([Put(self.paths.plan(plan.topology_id), encode(signed(plan, self._key)), version)])
+                except NOT_OURS as e:
+                    log.warning("a plan is not signed by the new key", topology=plan.topology_id, why=e)
+                else:
+                    log.info("plan signed by the new key", topology=plan.topology_id, plan=plan.plan_id)
 
     def proposal(self, topology_id: str, now_ms: int | None = None) -> tuple[HistoryEntry | None, int | None]:
         """The proposal of a topology (None where there is none, or it cannot be read) and the version of its znode.

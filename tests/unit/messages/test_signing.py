@@ -14,7 +14,8 @@ from doubles.models import plan_message
 from stormpilot.config import PublishSection, plan_key
 from stormpilot.errors import UsageError
 from stormpilot.messages.core import HistoryEntry, PlanMessage, decode
-from stormpilot.messages.signing import key_of_file, signature, signed, signed_text
+from stormpilot.messages.signing import keys_of_file, signature, signed, signed_by, signed_text
+from stormpilot.observe.reader import Reader
 from stormpilot.publish.epoch import raise_epoch
 from stormpilot.publish.publisher import Publisher
 from stormpilot.zookeeper.paths import Paths
@@ -61,6 +62,26 @@ def test_plans_are_published_signed_where_there_is_a_key_and_as_before_without()
         assert signed(plan, key) == decode(node.data, PlanMessage, "x")
 
 
+def test_a_leader_signs_plans_of_its_former_key_anew_and_no_others() -> None:
+    """A topology that is placed well gets no other plan: the old key had to stay in Nimbus for ever."""
+    zookeeper, paths, new = MemoryZooKeeper(lambda: 0), Paths(), b"another key, as long as that one"
+    for name, key in (("ours", KEY), ("forged", b"nobody's key, or one of another"), ("unsigned", None)):
+        publisher = Publisher(zookeeper, paths, raise_epoch(zookeeper, paths), key)  # type: ignore[arg-type]
+        plan = plan_message(plan_id=name, topology_id=name)
+        plan = msgspec.structs.replace(plan, checksum=plan.expected_checksum())
+        publisher.publish([HistoryEntry(plan=plan, reason="GAIN")], {})
+    before = Reader(zookeeper, paths).read().plans  # type: ignore[arg-type]
+    plans = [(p.message, p.version) for p in before.values() if p.message is not None]
+    Publisher(zookeeper, paths, raise_epoch(zookeeper, paths), new, KEY).sign_anew(plans)  # type: ignore[arg-type]
+    after = {t: p.message for t, p in Reader(zookeeper, paths).read().plans.items()}  # type: ignore[arg-type]
+    assert {t: m is not None and signed_by(m, new) for t, m in after.items()} == {
+        "ours": True,
+        "forged": False,
+        "unsigned": False,
+    }
+    assert (after["forged"], after["unsigned"]) == (before["forged"].message, before["unsigned"].message)
+
+
 def test_the_first_line_signs_so_that_keys_can_be_replaced(tmp_path: Path) -> None:
     file = tmp_path / "key"
     file.write_text("\n  the newer key, long enough \nthe older key, long enough\n")
@@ -80,7 +101,7 @@ def test_the_first_line_signs_so_that_keys_can_be_replaced(tmp_path: Path) -> No
 )
 def test_a_file_that_holds_no_key_is_refused(data: bytes, said: str) -> None:
     with pytest.raises(UsageError, match=rf"^the file: .*{said}"):
-        key_of_file(data, "the file")
+        keys_of_file(data, "the file")
 
 
 def test_a_key_file_that_is_not_there_is_named(tmp_path: Path) -> None:
