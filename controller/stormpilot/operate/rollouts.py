@@ -99,7 +99,11 @@ def pause_rollout(operator: Operator, topology: RunningTopology) -> Change:
         operator,
         "rollout pause",
         topology,
-        "paused before its next step",
+        lambda m: (
+            "is moving executors in its last step, and done after that"
+            if m.phase == "moving" and m.step + 1 >= len(m.steps)
+            else "paused before its next step"
+        ),
         lambda m: m if m.paused_by else msgspec.structs.replace(m, paused_by=operator.who),
     )
 
@@ -110,7 +114,7 @@ def resume_rollout(operator: Operator, topology: RunningTopology) -> Change:
         operator,
         "rollout resume",
         topology,
-        "continues",
+        lambda _: "continues",
         lambda m: (
             msgspec.structs.replace(m, paused_by="", since_ms=operator.now_ms, text="")
             if m.paused_by and m.phase == "ready"
@@ -125,7 +129,7 @@ def abort_rollout(operator: Operator, topology: RunningTopology) -> Change:
         operator,
         "rollout abort",
         topology,
-        "ends; executors stay where they are then",
+        lambda _: "ends; executors stay where they are then",
         lambda m: m if m.abort_by else msgspec.structs.replace(m, abort_by=operator.who),
         danger="the plan stays half rolled out",
     )
@@ -135,7 +139,7 @@ def _wish(
     operator: Operator,
     verb: str,
     topology: str,
-    text: str,
+    text: Callable[[Rollout], str],
     change_of: Callable[[Rollout], Rollout],
     danger: str = "",
 ) -> Change:
@@ -144,13 +148,15 @@ def _wish(
         before, node = _read(operator, snapshot.id, snapshot.name)
         if before is None or node is None or not before.running:
             raise RefusedError(f"{snapshot.name}: no rollout is in progress")
+        if before.abort_by and verb != "rollout abort":
+            raise RefusedError(f"{snapshot.name}: its rollout is being ended, as {before.abort_by} asked")
         after = change_of(before)
         change = Change(
             verb=verb,
             target=snapshot.name,
             before=_shown(before),
             after=_shown(after),
-            text=f"{snapshot.name}: the rollout to {before.entry.plan.plan_id} {text}",
+            text=f"{snapshot.name}: the rollout to {before.entry.plan.plan_id} {text(before)}",
             changed=after != before,
             danger=danger if after != before else "",
             dry_run=operator.dry_run,

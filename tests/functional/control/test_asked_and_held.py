@@ -15,6 +15,7 @@ from stormpilot.config import parse
 from stormpilot.config.rollout import MoveStrategyName
 from stormpilot.decide.events import EventKind
 from stormpilot.decide.reasons import Reason
+from stormpilot.errors import RefusedError
 from stormpilot.messages.core import HistoryEntry, PlanMessage, Worker, encode, plan_checksum
 from stormpilot.messages.moves import MoveState
 from stormpilot.messages.settings import ModeSetting, PauseSetting
@@ -171,3 +172,22 @@ def test_the_rollback_of_a_topology_is_not_lost_to_the_approval_of_its_partner()
     plan = w.plan(second)
     assert plan is not None
     assert {(x.supervisor, x.port): tuple(start for start, _ in x.executors) for x in plan.workers} == BEFORE
+
+
+def test_a_rollout_that_is_being_ended_is_neither_paused_nor_resumed() -> None:
+    w, t = world()
+    begun(w, t, "moving")
+    operate.abort_rollout(operator(w), t)
+    for verb in (operate.pause_rollout, operate.resume_rollout):
+        with pytest.raises(RefusedError, match="its rollout is being ended, as ops asked"):
+            verb(operator(w), t)
+
+
+def test_a_pause_in_the_last_step_says_that_it_comes_too_late() -> None:
+    w, t = world()
+    for _ in range(200):
+        m = w.rollout(t)
+        if m is not None and (m.step + 1, m.phase) == (len(m.steps), "moving"):
+            break
+        w.tell(2)
+    assert operate.pause_rollout(operator(w), t).text.endswith("moving executors in its last step, and done after that")
