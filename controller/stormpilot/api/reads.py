@@ -35,6 +35,7 @@ from stormpilot.operate import (
 )
 from stormpilot.operate.explanation import NodeOverLimit, explained
 from stormpilot.operate.topology_ref import UnknownTopologyError
+from stormpilot.trafficlog.place import shown
 
 From = NamedDependency[Source]
 READS = (needs(Role.viewer),)
@@ -245,6 +246,8 @@ def config(source: From) -> dict[str, Any]:
         scheme, _, rest = str(values["notify.url"]).partition("://")
         host = rest.partition("/")[0].rpartition("@")[2].partition("?")[0]
         values["notify.url"] = f"{scheme}://{host}/{SECRET}"
+    if values.get("traffic_log.dir"):
+        values["traffic_log.dir"] = shown(str(values["traffic_log.dir"]))
     scheme, _, who = str(values.get("zookeeper.nimbus_acl") or "").partition(":")
     if scheme == "digest":  # with the hash of a password, without salt
         values["zookeeper.nimbus_acl"] = f"{scheme}:{who.partition(':')[0]}:{SECRET}"

@@ -82,8 +82,9 @@ def config_reload(source: From, data: JSONBody[Body]) -> dict[str, str]:
     """Reload controller.yaml, as SIGHUP does; the log says what changed or why not. Admin only."""
     if source.reload is None:
         raise ProblemError(409, "REFUSED", "this controller cannot reload its configuration: restart it")
-    if not data.dry_run:
-        source.reload()
+    if data.dry_run:
+        return {"text": "nothing was reloaded; `stormpilot config check` says what is wrong with the file"}
+    source.reload()
     return {"text": "the configuration is reloaded; the log says what changed, or why the old one stays"}
 
 

@@ -9,7 +9,7 @@ import inspect
 import sys
 import time
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Concatenate, ParamSpec
 
@@ -116,6 +116,13 @@ def do(how: Steering, verb: Callable[[Operator], Change]) -> None:
         _act(how, connection, verb, show=True)
 
 
+def do_each(how: Steering, verbs: Sequence[Callable[[Operator], Change]]) -> None:
+    """The same one after the other; what became of all is one answer."""
+    with connected(how.where) as connection:
+        changes = [_act(how, connection, verb, show=False) for verb in verbs]
+    how.answer(changes, lambda: say("\n".join(line for c in changes for line in lines_of(c))))
+
+
 def ask(how: Steering, wait: bool, verb: Callable[[Operator], Change]) -> None:
     """The same for what the leading controller carries out; waits for its answer."""
     from stormpilot.operate import Operator, outcome
@@ -162,7 +169,8 @@ def _act(how: Steering, connection: Any, verb: Callable[[Operator], Change], *, 
 
     if how.dry_run:
         change = verb(operator(True))
-        _show(change, how)
+        if show:
+            _show(change, how)
         return change
     if not how.yes:
         looked = verb(operator(True))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from stormpilot.cli.live import Live, connected, live_command
 from stormpilot.cli.output import print_table, say
-from stormpilot.cli.steer import Steering, do, steering
+from stormpilot.cli.steer import Steering, do, do_each, steering
 from stormpilot.errors import RefusedError, UsageError
 from stormpilot.printable import counted
 
@@ -111,8 +112,8 @@ def freeze(
         entries = mined_entries(Operator(connection, how.where.paths, ""), topology)
     if not entries:
         raise RefusedError(f"{topology}: no threshold was mined, there is nothing to freeze")
-    for e in entries:
-        do(how, lambda o, e=e: freeze_threshold(o, topology, e.name, e.of[0] if e.of else None))  # type: ignore[misc]
+    wanted = [(e.name, e.of[0] if e.of else None) for e in entries]
+    do_each(how, [partial(freeze_threshold, topology=topology, name=name, of=of) for name, of in wanted])
 
 
 @steering("thresholds unset")

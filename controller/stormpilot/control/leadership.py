@@ -79,13 +79,16 @@ class Leadership:
             self._guarded(self._sign_anew, once)
         if once:
             self._fill_windows()
-        while self._goes_on():
-            if self.connected():
-                self._guarded(lambda: self._do_what_is_due(work), once)
-            if once and self.recorder.cycles:
-                return
-            if self.wake.wait(self.schedule.wait_s(time.monotonic())):
-                self.stopping.wait(BURST_S)
+        try:
+            while self._goes_on():
+                if self.connected():
+                    self._guarded(lambda: self._do_what_is_due(work), once)
+                if once and self.recorder.cycles:
+                    return
+                if self.wake.wait(self.schedule.wait_s(time.monotonic())):
+                    self.stopping.wait(BURST_S)
+        finally:
+            self.recorder.flush(self.now_ms())
 
     def _sign_anew(self) -> None:
         plans = self._observe().seen.plans.values()

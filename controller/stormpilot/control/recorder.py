@@ -12,10 +12,12 @@ import msgspec
 import structlog
 
 import stormpilot
+from stormpilot.api.health import fresh_for_s
 from stormpilot.control.current_config import CurrentConfig
 from stormpilot.control.decision_rows import decision_row, outcome_row
 from stormpilot.decide.policy import configured_modes
 from stormpilot.decide.report import CycleReport
+from stormpilot.errors import UnreachableError
 from stormpilot.logs import line
 from stormpilot.messages.controller_state import ControllerState, GonePart
 from stormpilot.messages.core import encode
@@ -23,6 +25,7 @@ from stormpilot.model.values import Model
 from stormpilot.observe.observer import Observation
 from stormpilot.operate.status import FAILED
 from stormpilot.trafficlog import models, retention
+from stormpilot.trafficlog.place import shown
 from stormpilot.trafficlog.rows import log_window
 from stormpilot.trafficlog.writer import TrafficLog
 
@@ -56,11 +59,20 @@ class Recorder:
     _failing: bool = False
 
     def __post_init__(self) -> None:
+        self._open()
+
+    def _open(self) -> None:
+        """Open the traffic log; one that does not answer is tried again later, and keeps nobody from leading."""
         settings = self.current.config.traffic_log
-        if settings.dir is not None:
+        if settings.dir is None:
+            return
+        try:
             self._traffic_log = kept = TrafficLog(settings.dir)
-            self._house = retention.Housekeeping(kept.place)
-            self._guarded(lambda: retention.remove_leftovers(kept.place))
+        except UnreachableError as e:
+            log.warning("traffic log: nothing is written until it answers", why=e)
+            return
+        self._house = retention.Housekeeping(kept.place)
+        self._guarded(lambda: retention.remove_leftovers(kept.place))
 
     def record(
         self,
@@ -101,6 +113,7 @@ class Recorder:
             modes=configured_modes(self.current.config.decide),
             capacities=[] if observation.belief is None else list(observation.belief.capacities),
             approval_max_age_s=self.current.config.decide.approval_max_age_s,
+            stuck_after_s=fresh_for_s(self.current.config),
             supervisors_gone=[GonePart(supervisor=s, seen_ms=ms) for s, ms in sorted(report.gone_ms.items())],
             task_refresh_s=None
             if self.current.config.decide.move_strategy == "restart"
@@ -132,7 +145,8 @@ class Recorder:
             put(encode(msgspec.structs.replace(last, **now)))
 
     def flush(self, now_ms: int) -> None:
-        """Write what the traffic log holds (at the end of a leadership)."""
+        """Write what the traffic log holds (at the end of a leadership); a window begins with the next one."""
+        self._window_from_ms = 0
         if self._traffic_log is not None:
             self._traffic_log.flush(now_ms)
 
@@ -141,9 +155,14 @@ class Recorder:
         return {} if kept is None else {"log_rows_written": kept.rows_written, "log_rows_lost": kept.rows_lost}
 
     def _to_traffic_log(self, report: CycleReport, observation: Observation, epoch: int, took_ms: float) -> None:
+        now_ms = observation.at_ms
+        if self._traffic_log is None and self.current.config.traffic_log.dir is not None:
+            if self._housekeeping_ms and not _over(self._housekeeping_ms, now_ms, HOUSEKEEPING_MS):
+                return
+            self._housekeeping_ms = now_ms
+            self._open()
         if self._traffic_log is None:
             return
-        now_ms = observation.at_ms
         made = defaultdict[int, list[str]](list)
         for t, entry in report.plans.items():
             made[id(report.models[t])].append(entry.plan.plan_id)
@@ -186,9 +205,8 @@ class Recorder:
             work()
         except Exception as e:  # noqa: BLE001 (whatever is in that folder must not stop a cycle)
             if not self._failing:
-                log.warning(
-                    "traffic log: the folder cannot be kept in order", dir=self.current.config.traffic_log.dir, why=e
-                )
+                folder = shown(str(self.current.config.traffic_log.dir))
+                log.warning("traffic log: the folder cannot be kept in order", dir=folder, why=e)
             self._failing = True
         else:
             self._failing = False

@@ -22,7 +22,7 @@ from stormpilot.doctor.surroundings import (
     storm_settings,
 )
 from stormpilot.messages.settings import ALL, name_of_setting_key
-from stormpilot.operate.status import PREPARING, age, first_cycle_late_s, stuck_after_s
+from stormpilot.operate.status import PREPARING, age, first_cycle_late_s, limit_s
 from stormpilot.printable import counted
 
 OLD_REPORT_S = 120.0
@@ -88,7 +88,7 @@ def _controller(e: Evidence) -> Iterator[Finding]:
             yield Finding("controller", Level.fail, text, "look into its log, and at what `access` says")
         return
     cycle_s = (e.now_ms - state.written_at_ms) / 1000
-    if cycle_s > stuck_after_s(state.period_s):
+    if cycle_s > limit_s(state):
         text = f"{contenders[0]} leads, but its last cycle was {age(cycle_s)} ago (every {state.period_s:g} s expected)"
         yield Finding("controller", Level.fail, text, "look into its log, then restart it: no worker is touched")
     else:
@@ -167,14 +167,14 @@ def _reports(e: Evidence) -> Iterator[Finding]:
 
 
 def _thresholds(e: Evidence) -> Iterator[Finding]:
-    for i, mined_at_ms in sorted(e.thresholds.items()):
+    for i, until_ms in sorted(e.thresholds.items()):
         if i not in e.seen.topologies:
             continue
-        name, old_s = e.seen.topologies[i].name, (e.now_ms - mined_at_ms) / 1000
+        name, old_s = e.seen.topologies[i].name, (e.now_ms - until_ms) / 1000
         if old_s > OLD_THRESHOLDS_S:
-            text = f"{name}: its thresholds were mined {age(old_s)} ago"
+            text = f"{name}: its thresholds are mined from data that ends {age(old_s)} ago"
             yield Finding("thresholds", Level.warn, text, "mine the traffic log anew: stormpilot trafficlog mine")
         else:
-            yield Finding("thresholds", Level.ok, f"{name}: mined {age(old_s)} ago")
+            yield Finding("thresholds", Level.ok, f"{name}: mined from data that ends {age(old_s)} ago")
     if not e.thresholds:
         yield Finding("thresholds", Level.ok, "none are mined: the settings of controller.yaml hold")

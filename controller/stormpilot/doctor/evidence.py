@@ -19,6 +19,7 @@ from stormpilot.messages.failures import failures_named
 from stormpilot.messages.limits import HISTORY, text_within
 from stormpilot.nimbus import Address, Nimbus
 from stormpilot.observe.reader import Reader, StoreSnapshot
+from stormpilot.operate.status import FAILED
 from stormpilot.zookeeper.client import ZooKeeper, connect
 from stormpilot.zookeeper.login import Login
 from stormpilot.zookeeper.paths import Paths
@@ -71,7 +72,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     """Everything, at `now_ms` of this machine's clock. `error`: ZooKeeper could not be read, and the rest is empty.
 
     `ids` are our logins as access lists have them (scheme and id), `tls` whether ZooKeeper is asked by TLS, `reports`
-    per topology id the age (s) of its newest report, `thresholds` when they were mined (epoch, ms), `nimbus_given`
+    per topology id the age (s) of its newest report, `thresholds` when their data ends (epoch, ms), `nimbus_given`
     whether its address was named, `signs` whether the controller signs plans (None: its configuration is not known).
     `nimbus_elsewhere`: our Nimbus does not answer, and those at Storm's usual root are of another Storm on this
     ZooKeeper. `owner`: the Storm cluster that the znodes below the root are of (None: nobody says), `owner_error` why
@@ -195,9 +196,10 @@ def _written(zookeeper: ZooKeeper, paths: Paths, seen: StoreSnapshot, reporters:
     wanted += [("the Nimbus host", paths.topology(i)) for i in sorted(seen.topologies)]
     wanted += [(f"the host of {r} of {t}", paths.load(t, r)) for r, t in sorted(reporters.items())]
     found = []
+    failing = seen.controller is not None and seen.controller.sentence.startswith(FAILED)
     for (who, path), node in zip(wanted, zookeeper.read([p for _, p in wanted]), strict=True):
-        if node is None or path in seen.problems:
-            continue
+        if node is None or path in seen.problems or (failing and path == paths.controller):
+            continue  # a state that was written when a cycle failed has the time of the last one that did not
         stamp = _stamp(node.data)
         if stamp is not None:
             found.append(Written(who=who, wrote_at_ms=stamp, arrived_at_ms=node.written_at_ms))
@@ -217,6 +219,7 @@ def _stamp(data: bytes) -> int | None:
 
 class _Mined(msgspec.Struct, rename="camel"):
     mined_at_ms: int
+    to_ms: int
 
 
 def _fields(data: bytes, kind: type[T]) -> T:
@@ -232,7 +235,8 @@ def _thresholds(zookeeper: ZooKeeper, paths: Paths) -> dict[str, int]:
         if node is None or node.denied:
             continue
         try:
-            found[i] = _fields(node.data, _Mined).mined_at_ms
+            mined = _fields(node.data, _Mined)
+            found[i] = min(mined.mined_at_ms, mined.to_ms)
         except UsageError:
             found[i] = node.written_at_ms
     return found

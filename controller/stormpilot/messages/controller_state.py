@@ -127,7 +127,8 @@ class ControllerState(Message, frozen=True, kw_only=True):
 
     `task_refresh_s` is its `rollout.task_refresh_s`; None: rolling moves are off, or it is of an older version.
     `approval_max_age_s` is its `decide.approval_max_age_s`. By `modes`, and the settings of operators, the plug-in
-    knows which new topologies may get a plan soon; None: it is of an older version, and any may. Who leads next has
+    knows which new topologies may get a plan soon; None: it is of an older version, and any may. It
+    is stuck where its last cycle is older than `stuck_after_s` (None: of an older version). Who leads next has
     `supervisors_gone` from it, for the guard against mass failures.
     """
 
@@ -148,4 +149,5 @@ class ControllerState(Message, frozen=True, kw_only=True):
     approval_max_age_s: float | None = None
     capacities: list[CapacityPart] = msgspec.field(default_factory=list)
     modes: ConfiguredModes | None = None
+    stuck_after_s: float | None = None
     supervisors_gone: list[GonePart] = msgspec.field(default_factory=list)

@@ -35,6 +35,11 @@ BY_SITES = "placed by the sites"
 UNTOLD = "it could not write why (its log has the reason; stormpilot doctor checks what it may write)"
 
 
+def limit_s(state: ControllerState) -> float:
+    """A leader with this state is stuck where its last cycle is older."""
+    return stuck_after_s(state.period_s) if state.stuck_after_s is None else state.stuck_after_s
+
+
 def stuck_after_s(period_s: float) -> float:
     """A leader whose last cycle is older than this is stuck."""
     return max(LEAST_STUCK_S, STUCK_PERIODS * period_s)
@@ -103,7 +108,7 @@ def controller(paths: Paths, seen: StoreSnapshot, now_ms: int) -> dict[str, Any]
         shown["text"] = f"DOWN since {_clock(state.written_at_ms)}: no planning; running workers unaffected"
     elif leader != state.controller:
         shown |= _first_cycle(seen, now_ms)
-    elif age_s > stuck_after_s(state.period_s):
+    elif age_s > limit_s(state):
         why = state.sentence if state.sentence.startswith(FAILED) else UNTOLD
         shown["text"] = f"STUCK: it holds the leadership, but its last cycle ended {age(age_s)} ago: {why}"
     else:

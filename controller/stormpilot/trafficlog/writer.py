@@ -56,14 +56,21 @@ class TrafficLog:
         self._count += len(rows)
 
     def flush(self, now_ms: int) -> None:
-        """Write what was taken, one file per table and topology; one that cannot be written costs its own rows."""
+        """Write what was taken, one file per table and topology; one that cannot be written costs its own rows.
+
+        Where a store elsewhere fails, the rest of this flush is lost too: each call may wait for long, in the cycle.
+        """
         waiting, self._waiting, self._count = self._waiting, defaultdict(list), 0
+        away = False
         for (table, topology_id), rows in waiting.items():
-            if rows:
+            if away:
+                self._lose(len(rows), self._problem)
+            elif rows:
                 try:
                     self._write(table, topology_id, rows, now_ms)
                 except (OSError, pa.ArrowException) as e:
                     self._lose(len(rows), e)
+                    away = self.place.local is None and not isinstance(e, PermissionError)
                 else:
                     self.rows_written += len(rows)
         problem, self._problem = self._problem, None

@@ -177,7 +177,7 @@ def _of_topology(
 def _usable(config: Config, mined: Thresholds | None, now_ms: int) -> Iterator[tuple[ThresholdEntry, float]]:
     if mined is None or not config.history.use_thresholds:
         return
-    if now_ms - mined.mined_at_ms > config.history.max_age_days * DAY_MS:
+    if now_ms - min(mined.mined_at_ms, mined.to_ms) > config.history.max_age_days * DAY_MS:  # of an old log too
         return
     for entry in mined.entries:
         if entry.name in CONTROLS and entry.source == "mined" and entry.value is not None:

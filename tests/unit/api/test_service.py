@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,9 +14,10 @@ import structlog
 
 from doubles.models import NOW_MS, plan_message
 from doubles.shim import until
+from stormpilot.api import reads, verbs
 from stormpilot.api.service import Service
 from stormpilot.config import ApiSection, Config, NotifySection
-from stormpilot.config.sections import LogSection
+from stormpilot.config.sections import LogSection, TrafficLogSection
 from stormpilot.decide.reasons import Decision, Reason
 from stormpilot.decide.report import CycleReport
 from stormpilot.messages.core import HistoryEntry
@@ -170,3 +172,16 @@ def test_controller_without_api_imports_no_web_server() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300)
     assert done.stdout.strip() == "[]"
+
+
+def test_the_login_of_the_traffic_logs_store_is_not_told() -> None:
+    config = Config(traffic_log=TrafficLogSection(dir="s3://KEY:SECRET@bucket/log?region=eu-west-1"))
+    values = reads.config.fn(source=SimpleNamespace(config=config))
+    assert values["traffic_log.dir"] == "s3://bucket/log"
+
+
+def test_a_dry_run_of_a_reload_says_that_nothing_was_done() -> None:
+    reloads: list[int] = []
+    source = SimpleNamespace(reload=lambda: reloads.append(1))
+    answer = verbs.config_reload.fn(source=source, data=verbs.Body(dry_run=True))
+    assert (reloads, answer["text"].split(";")[0]) == ([], "nothing was reloaded")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -13,10 +14,11 @@ from typer.testing import CliRunner
 from doubles.installations import state
 from doubles.memory_zookeeper import MemoryZooKeeper
 from doubles.snapshots import T0_MS, topology
-from stormpilot.cli import app, steer, verbs
+from stormpilot.cli import app, steer, thresholds, verbs
 from stormpilot.errors import RefusedError, UnreachableError, UsageError
 from stormpilot.messages.controller_state import TopologyView
 from stormpilot.messages.core import encode
+from stormpilot.messages.thresholds import CPU_LIMIT_RATIO, ThresholdEntry, Thresholds
 from stormpilot.operate import Change
 from stormpilot.zookeeper.paths import Paths
 
@@ -80,3 +82,24 @@ def test_a_request_without_an_answer_says_what_holds_it_and_that_it_stays_pendin
     done = CliRunner().invoke(app, ["replan", "flights", "--yes"])
     assert isinstance(done.exception, UnreachableError)
     assert "no answer within 0 s (PLAN_MOVING: p-1); the request stays pending" in str(done.exception)
+
+
+def test_what_freeze_prints_of_several_thresholds_is_one_document(monkeypatch: pytest.MonkeyPatch) -> None:
+    paths, store, flights = Paths(), MemoryZooKeeper(lambda: T0_MS), topology([])
+    entries = [
+        ThresholdEntry(name=CPU_LIMIT_RATIO, scope="supervisor", of=[s], value=0.55, source="mined") for s in "ab"
+    ]
+    mined = Thresholds(
+        topology_id=flights.id, topology_name="flights", mined_at_ms=1, from_ms=0, to_ms=1, entries=entries
+    )
+    store.put(paths.topology(flights.id), encode(flights))
+    store.put(paths.thresholds(flights.id), encode(mined))
+
+    @contextmanager
+    def connected(_: object) -> Iterator[MemoryZooKeeper]:
+        yield store
+
+    monkeypatch.setattr(steer, "connected", connected)
+    monkeypatch.setattr(thresholds, "connected", connected)
+    done = CliRunner().invoke(app, ["thresholds", "freeze", "flights", "-f", "json"])
+    assert (done.exit_code, len(json.loads(done.stdout))) == (0, 2)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 import structlog
 
 from doubles.rolling_jobs import TOGETHER, all_active, begun, nodes, world
-from doubles.world import SPREAD, World
+from doubles.world import SETTINGS, SPREAD, World
 from stormpilot.clock import SteadyClock
 from stormpilot.control.leadership import Leadership
 from stormpilot.control.recorder import Recorder
@@ -167,3 +168,14 @@ def test_nothing_of_a_topology_is_removed_unless_it_is_known_to_be_gone(
     turn(leadership(w, lambda: w.now_ms))
     known = trouble in ("", "a topology")
     assert w.zookeeper.children([w.paths.hold()]) == [[t] if known else sorted([t, gone])]
+
+
+def test_the_end_of_a_leadership_writes_what_the_traffic_log_holds(tmp_path: Path) -> None:
+    """Rows of the open window waited for the next leadership, and were filed under its day."""
+    w = World("a", "b", base=f"{SETTINGS}traffic_log: {{dir: {tmp_path}}}\n")
+    w.submit(SPREAD)
+    led = leadership(w, lambda: w.now_ms)
+    led._cycle()
+    led.same_session = lambda: False
+    led.run()
+    assert list((tmp_path / "decisions").rglob("*.parquet"))

@@ -13,10 +13,13 @@ from stormpilot.control.current_config import CurrentConfig
 from stormpilot.control.recorder import MOST_CHARACTERS, Recorder
 from stormpilot.decide.reasons import Reason, skip
 from stormpilot.decide.report import CycleReport
+from stormpilot.errors import UnreachableError
 from stormpilot.messages.controller_state import ConfiguredModes, ControllerState
 from stormpilot.messages.core import decode
-from stormpilot.operate.status import FAILED
+from stormpilot.observe.reader import StoreSnapshot
+from stormpilot.operate.status import FAILED, controller
 from stormpilot.trafficlog.writer import TrafficLog
+from stormpilot.zookeeper.paths import Paths
 
 HERE: Slots = {("a", 6700): (1, 4, 6), ("b", 6700): (2, 3, 5)}
 
@@ -129,3 +132,34 @@ def test_windows_are_logged_again_at_once_when_a_clock_that_was_ahead_is_set_bac
     kept.record(Reason.COOL_DOWN)
     assert kept.recorder._window_from_ms == kept.recorder._housekeeping_ms == kept.world.now_ms
     assert kept.state.counters["log_rows_written"] > 0
+
+
+def test_a_traffic_log_that_does_not_answer_keeps_nobody_from_leading(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The controller ended with exit code 3, and was started again and again."""
+    tries = []
+
+    def away_at_first(directory: str) -> TrafficLog:
+        tries.append(directory)
+        if len(tries) < 3:
+            raise UnreachableError("traffic_log.dir: hdfs://nn/log: no answer")
+        return TrafficLog(tmp_path, "w")
+
+    monkeypatch.setattr(recorder, "TrafficLog", away_at_first)
+    kept = Kept("traffic_log: {dir: 'hdfs://nn/log'}")
+    for _ in range(3):
+        kept.record(Reason.COOL_DOWN)
+    assert len(tries) == 2, "not in each cycle"
+    kept.record(Reason.COOL_DOWN, seconds=700)
+    kept.recorder.flush(kept.world.now_ms)
+    assert list((tmp_path / "decisions").rglob("*.parquet"))
+
+
+def test_a_leader_is_stuck_only_once_its_planners_had_their_time() -> None:
+    """`status` and `doctor` called a leader stuck that `/readyz` and the alert called well."""
+    kept = Kept("cycle: {period_s: 10, poll_s: 2}\nplanner: {budget_s: 60}\n")
+    kept.record(Reason.COOL_DOWN)
+    seen = StoreSnapshot(controller=kept.state, contenders=("n1:7",))
+    for age_s, word in ((269, "up"), (271, "STUCK")):
+        assert controller(Paths(), seen, kept.state.written_at_ms + 1000 * age_s)["text"].startswith(word)

@@ -244,7 +244,7 @@ KEY = {"stormpilot.plan.key.file": "/etc/stormpilot-plan.key"}
             {"thresholds": {FLIGHTS.id: NOW_MS - 30 * 86_400_000}},
             "thresholds",
             "warn",
-            "mined 30 days ago",
+            "mined from data that ends 30 days ago",
             "stormpilot trafficlog mine",
         ),
     ],

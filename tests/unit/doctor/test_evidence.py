@@ -13,6 +13,7 @@ import pytest
 from kazoo.hosts import collect_hosts
 
 from doubles import snapshots
+from doubles.installations import state
 from doubles.memory_zookeeper import MemoryZooKeeper
 from stormpilot.doctor import ensemble, evidence
 from stormpilot.doctor.evidence import Access, Evidence, NimbusSaid, _addresses, _ask_nimbus, _ask_others, _look
@@ -20,6 +21,7 @@ from stormpilot.doctor.surroundings import clocks
 from stormpilot.errors import UnreachableError, UsageError
 from stormpilot.messages.core import encode
 from stormpilot.nimbus import Address
+from stormpilot.operate.status import FAILED
 from stormpilot.zookeeper.login import Login, addresses
 from stormpilot.zookeeper.paths import Paths
 
@@ -171,3 +173,16 @@ def test_a_nimbus_that_takes_long_does_not_make_this_machines_clock_late(monkeyp
     e = _look(Evidence(now_ms=now_ms, hosts="zk:2181"), zookeeper, paths, None, None)
     assert e.written
     assert [f.text for f in clocks(e)] == ["1 writers are within 2 s of ZooKeeper"]
+
+
+def test_a_controller_whose_cycles_fail_has_no_wrong_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its state has the time of the last complete cycle: the doctor spoke of NTP, not of what fails."""
+    now_ms, paths = snapshots.T0_MS, Paths()
+    zookeeper = MemoryZooKeeper(lambda: now_ms)
+    told = msgspec.structs.replace(state(), written_at_ms=now_ms - 600_000, sentence=f"{FAILED}planner failed")
+    zookeeper.put(paths.controller, encode(told))
+    monkeypatch.setattr(evidence.clock, "now_ms", lambda: now_ms)
+    monkeypatch.setattr(evidence, "_ask_nimbus", lambda _: None)
+    monkeypatch.setattr(evidence, "_access", lambda _, path, needs: Access(path=path))
+    found = _look(Evidence(now_ms=now_ms, hosts="zk:2181"), zookeeper, paths, None, None)  # type: ignore[arg-type]
+    assert [f.text for f in clocks(found) if f.level in ("warn", "fail")] == []

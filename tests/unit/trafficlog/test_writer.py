@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 from doubles.snapshots import T0_MS
 from doubles.traffic_log_rows import edge, files, rates
 from stormpilot.errors import UsageError
-from stormpilot.trafficlog.place import place_of
+from stormpilot.trafficlog.place import LogPlace, place_of, shown
 from stormpilot.trafficlog.schema import TABLES
 from stormpilot.trafficlog.writer import TrafficLog
 
@@ -131,3 +131,41 @@ def test_uri_of_a_folder_is_that_folder(tmp_path: Path) -> None:
 def test_place_that_arrow_does_not_know_is_refused_by_name() -> None:
     with pytest.raises(UsageError, match=r"traffic_log\.dir: ftp://x/y"):
         place_of("ftp://x/y")
+
+
+class Away:
+    """An object store that does not answer: each call waits for long."""
+
+    type_name = "s3"
+    asked = 0
+
+    def create_dir(self, *_: object, **__: object) -> None:
+        self.asked += 1
+        raise OSError("AWS Error NETWORK_CONNECTION during HeadBucket operation")
+
+
+def test_a_store_elsewhere_that_does_not_answer_is_asked_once_in_a_flush() -> None:
+    """Each try waited 12 s, in the cycle: no rollout went on, and no sign of life was given."""
+    store = Away()
+    log = TrafficLog(LogPlace(store, "bucket/log", "s3://bucket/log"), "w")  # type: ignore[arg-type]
+    for topology in range(20):
+        log.add("edges", [edge()], f"t-{topology}")
+    log.flush(T0_MS)
+    assert (log.rows_lost, store.asked) == (20, 1)
+    log.add("edges", [edge()], "t")
+    log.flush(T0_MS)
+    assert store.asked == 2, "it may answer by now"
+
+
+@pytest.mark.parametrize(
+    ("directory", "seen"),
+    [
+        ("/var/lib/stormpilot/traffic", "/var/lib/stormpilot/traffic"),
+        ("s3://KEY:SECRET@bucket/log?region=eu-west-1", "s3://bucket/log"),
+        ("hdfs://namenode:8020/log", "hdfs://namenode:8020/log"),
+    ],
+)
+def test_the_login_of_a_store_is_not_told(directory: str, seen: str) -> None:
+    assert shown(directory) == seen
+    if not directory.startswith("hdfs"):
+        assert place_of(directory).name == seen

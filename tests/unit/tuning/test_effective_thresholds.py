@@ -209,3 +209,10 @@ def test_a_proposed_number_is_not_in_force_until_an_operator_freezes_it() -> Non
     accepted = ThresholdSetting(topology="flights", name=B, of=["a"], value=0.5, frozen=True, by="ops")
     found = chosen(proposal, settings=(accepted,)).cpu_limit["a"]
     assert (found.value, found.source) == (0.5, "operator")
+
+
+def test_numbers_of_an_old_log_are_not_young_for_being_mined_today() -> None:
+    """A mining job that goes on over a log that stopped published them anew each night."""
+    late_ms = T0_MS + 46 * DAY_MS
+    assert not chosen(mined(entry(value=0.4), at_ms=late_ms), now_ms=late_ms).chosen[ID]
+    assert one(chosen(mined(entry(value=0.4), at_ms=late_ms), now_ms=T0_MS + 40 * DAY_MS)).source == "mined"
