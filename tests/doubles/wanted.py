@@ -31,4 +31,6 @@ def allowed(model: Model, wanted: Mapping[str, Slots]) -> Plan | Infeasible:
     """The plan with these topologies in these slots, where the model allows it, as a planner answers."""
     plan = plan_in(model, wanted)
     wrong = violations(model, plan)
-    return Infeasible(constraint=wrong[0].constraint, text=wrong[0].text) if wrong else plan
+    if not wrong:
+        return plan
+    return Infeasible(constraint=wrong[0].constraint, text=wrong[0].text, executors=wrong[0].executors)

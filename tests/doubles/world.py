@@ -174,6 +174,16 @@ class World:
         self._recorder = Recorder(self.current, "story", self.now_ms, before=before)
         self._looks = Looks(self.cycle, self.zookeeper, self.paths)
 
+    def site(self, topology_id: str, component: str, site: str) -> None:
+        """A component of it requires a site."""
+        old = self._topologies[topology_id]
+        parts = [
+            msgspec.structs.replace(c, config={**c.config, "site": site}) if c.id == component else c
+            for c in old.components
+        ]
+        self._topologies[topology_id] = new = msgspec.structs.replace(old, components=parts)
+        self._write(self.paths.topology(topology_id), new)
+
     def fail(self, why: str) -> None:
         """A cycle of the leader fails."""
         self._recorder.record_failure(why, self.cycle.publisher.epoch.number, self._put_controller)

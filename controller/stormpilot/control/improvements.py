@@ -81,7 +81,12 @@ class ImprovementProposer:
             if len(later) == len(group):
                 return Verdict.without_plan(later, situation.memory)
             group = {t: s for t, s in group.items() if t not in later}
+        self.planners.blamed = frozenset()
         verdict = self._decided(group, situation)
+        if len(group) > 1 and all(d.reason is Reason.INFEASIBLE for d in verdict.decisions.values()):
+            blamed = self.planners.blamed & group.keys()
+            if blamed and len(blamed) < len(group):  # the others are planned without them
+                return Verdict.without_plan({t: verdict.decisions[t] for t in blamed}, verdict.memory)
         if not infeasible_together(group, verdict):
             return verdict
         first = first_in_order(situation.model, group)

@@ -49,6 +49,7 @@ class PlannerClient:
 
     current: CurrentConfig
     compute: Compute
+    blamed: frozenset[str] = frozenset()
     _failure: str = ""
 
     def plan(self, model: Model, *, first: bool = False, choice: Choice | None = None) -> Plan | tuple[Reason, str]:
@@ -76,6 +77,7 @@ class PlannerClient:
                 log.exception("planner failed", planner=planner)
             self._failure = text
             return Reason.PLANNER_FAILED, text
+        self.blamed = frozenset(t for t, _ in plan.executors) if isinstance(plan, Infeasible) else frozenset()
         if isinstance(plan, Infeasible):
             return Reason.INFEASIBLE, f"{planner}: {plan.constraint}: {plan.text}"
         wrong = violations(model, plan)

@@ -87,7 +87,7 @@ def _refusal(
         if already + more > limit:
             moved = counted(already, name.replace("s of", " of", 1), name)
             text = f"{moved} moved within the hour, {more} more would be over {limit}"
-            until_ms = min((s.at_ms for s in moves), default=None)
+            until_ms = _fits_at_ms(moves, what, already + more - limit) if more <= limit else None
             return replace(
                 decision,
                 action="skip",
@@ -95,7 +95,16 @@ def _refusal(
                 text=text,
                 value=already + more,
                 threshold=limit,
-                until_ms=None if until_ms is None else until_ms + HOUR_MS,
+                until_ms=until_ms,
                 promise=None,
             )
+    return None
+
+
+def _fits_at_ms(moves: Sequence[Spent], what: str, too_many: int) -> int | None:
+    """When moves with so many `executors` or `workers` will be an hour old."""
+    for s in sorted(moves, key=lambda s: s.at_ms):
+        too_many -= getattr(s, what)
+        if too_many <= 0:
+            return s.at_ms + HOUR_MS
     return None

@@ -109,7 +109,7 @@ class _Case:
         reason, text = Reason.GAIN, self._falls()
         if subject.rebalanced:
             reason, text = Reason.REBALANCED, f"the executors were changed by a user; {text}"
-        elif self.gain < config.gain_threshold_ratio:
+        elif fills and self.gain < config.gain_threshold_ratio:
             reason, text = Reason.NEW_SUPERVISOR, f"{', '.join(fills)} came and is used; {text}"
         act = self._act(reason, text, self.gain, threshold, self._promise("inter_node_share"))
         act = act if fills or subject.asked else self._from(GAIN_RATIO, act)
@@ -198,7 +198,7 @@ class _Case:
         restarts waits for N cycles only, or until the gain is beyond the noise; so does one that answers a step, which
         two intervals have shown, where at most one plan moved the topology within the hour.
         """
-        t, now_ms, config = self.topology.id, self.criteria.now_ms, self.criteria.decide
+        t, now_ms, config = self.topology.id, self.criteria.now_ms, self.own.decide
         rolling = self._strategy().how == "rolling"
         plans = plans_within_the_hour(self.criteria.spent.get(t, ()), now_ms, config.cool_down_s)
         tested = rolling or (self.subject.changed and plans <= 1)
@@ -287,8 +287,9 @@ class _Case:
         rises = self.new_tps - (self.now_tps or 0.0) > self.total_tps * new_supervisors.traffic_rise_ratio
         if was < new_supervisors.busy_ratio or becomes > was * (1 - new_supervisors.relief_ratio) or rises:
             return None
-        if self._throughput_kept([busiest]) is not None:
-            return None
+        own_before, own_after = self._own_load_mhz()
+        if self._throughput_kept([busiest]) is not None or own_after[busiest] >= own_before[busiest]:
+            return None  # what others of the plan set relieve is not this one's gain
         text = f"{', '.join(fills)} came and is used; the busiest node falls from {was:.0%} to {becomes:.0%} of B(n)"
         return self._act(Reason.NEW_SUPERVISOR, text, becomes, was, self._promise("load_ratio", [busiest]))
 

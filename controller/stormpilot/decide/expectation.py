@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from stormpilot.model.carried import carried, source_tps
+from stormpilot.model.carried import Capacity
 from stormpilot.model.compiled import NOWHERE, compile_model
 from stormpilot.model.flow.model import depends_on_placement, flow_model
 from stormpilot.model.latency import latency_ms
@@ -68,15 +68,15 @@ def expectations(model: Model, plan: Plan, traffic: Traffic, topology_ids: Colle
         sent = flow.pairs(placement)
     then_ms = latency_ms(c, placement, sent, cpu_mhz)
     now_ms = latency_ms(c, c.current) if whole else None
-    found = {}
+    found, capacity = {}, Capacity(c)
     for t, topology in enumerate(model.topologies):
         if topology.id in topology_ids:
-            after = carried(c, placement, t, cpu_mhz, thread_mhz)
-            before = carried(c, c.current, t) if whole else None
+            after = capacity.carried(placement, t, cpu_mhz, thread_mhz)
+            before = capacity.carried(c.current, t) if whole else None
             found[topology.id] = Expectation(
                 (None if now_ms is None else float(now_ms[t]), float(then_ms[t])),
                 (None if before is None else before.tps, after.tps),
                 after.bound,
-                source_tps(model, topology),
+                capacity.source_tps[topology.id],
             )
     return found

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from stormpilot.model.compiled import Compiled, Floats, Ints
-from stormpilot.model.values import Model, Topology
+from stormpilot.model.values import Model
 
 MOST_RATIO = 100.0
 """More than so many times the present rate is not told."""
@@ -43,40 +43,48 @@ def carried_ratio(compiled: Compiled, placement: Ints, cpu_mhz: Floats | None = 
     return float(min(by_node.min(), by_thread.min(), MOST_RATIO))
 
 
-def carried(
-    compiled: Compiled,
-    placement: Ints,
-    topology: int,
-    cpu_mhz: Floats | None = None,
-    thread_mhz: Floats | None = None,
-) -> Carried:
-    """Of one topology (its number), while the others go on as they are.
+class Capacity:
+    """Rates that placements of a model carry, topology by topology; what all of them need is computed once."""
 
-    `thread_mhz`: CPU of executors by themselves (E), where `cpu_mhz` is right only in the sum over a node.
-    """
-    c = compiled
-    cpu = c.cpu_mhz if cpu_mhz is None else cpu_mhz
-    thread = cpu if thread_mhz is None else thread_mhz
-    node = c.slot_node[placement]
-    has_mhz, of_a_core = _node_mhz(c), core_mhz(c)
-    grows = _measured(c) & (c.topology == topology)
-    own = np.bincount(node, cpu * grows, c.nodes)
-    room = np.maximum(has_mhz - np.bincount(node, cpu * ~grows, c.nodes), 0.0)
-    found = [(float(room[n] / own[n]), f"{c.node_ids[n]} has no CPU left") for n in np.flatnonzero(own > 0).tolist()]
-    for e in np.flatnonzero(grows & (thread > 0)).tolist():
-        found.append((float(of_a_core[node[e]] / thread[e]), f"{c.describe([e])} fills a core"))
-    ratio, bound = min(found, key=lambda x: x[0], default=(MOST_RATIO, "nothing measured uses CPU"))
-    if ratio >= MOST_RATIO:
-        ratio, bound = MOST_RATIO, f"more than {MOST_RATIO:.0f} times the present rate"
-    return Carried(ratio, ratio * source_tps(c.model, c.model.topologies[topology]), bound)
+    def __init__(self, compiled: Compiled) -> None:
+        self._compiled = compiled
+        self._has_mhz, self._of_a_core = _node_mhz(compiled), core_mhz(compiled)
+        self._measured = _measured(compiled)
+        self.source_tps = source_tps(compiled.model)
+
+    def carried(
+        self, placement: Ints, topology: int, cpu_mhz: Floats | None = None, thread_mhz: Floats | None = None
+    ) -> Carried:
+        """Of one topology (its number), while the others go on as they are.
+
+        `thread_mhz`: CPU of executors by themselves (E), where `cpu_mhz` is right only in the sum over a node.
+        """
+        c = self._compiled
+        cpu = c.cpu_mhz if cpu_mhz is None else cpu_mhz
+        thread = cpu if thread_mhz is None else thread_mhz
+        node = c.slot_node[placement]
+        grows = self._measured & (c.topology == topology)
+        own = np.bincount(node, cpu * grows, c.nodes)
+        room = np.maximum(self._has_mhz - np.bincount(node, cpu * ~grows, c.nodes), 0.0)
+        full = np.flatnonzero(own > 0).tolist()
+        found = [(float(room[n] / own[n]), f"{c.node_ids[n]} has no CPU left") for n in full]
+        for e in np.flatnonzero(grows & (thread > 0)).tolist():
+            found.append((float(self._of_a_core[node[e]] / thread[e]), f"{c.describe([e])} fills a core"))
+        ratio, bound = min(found, key=lambda x: x[0], default=(MOST_RATIO, "nothing measured uses CPU"))
+        if ratio >= MOST_RATIO:
+            ratio, bound = MOST_RATIO, f"more than {MOST_RATIO:.0f} times the present rate"
+        return Carried(ratio, ratio * self.source_tps[c.model.topologies[topology].id], bound)
 
 
-def source_tps(model: Model, topology: Topology) -> float:
-    """Tuples/s that its sources send, those to ackers left out."""
-    kinds = {x.id: x.kind for x in topology.components}
-    sources = {e.start for e in topology.executors if kinds.get(e.component) == "spout"}
-    others = {e.start for e in topology.executors if kinds.get(e.component) == "system"}
-    return sum(e.rate for e in model.traffic if e.topology == topology.id and e.from_ in sources and e.to not in others)
+def source_tps(model: Model) -> dict[str, float]:
+    """Tuples/s that the sources of each topology (id) send, those to ackers left out."""
+    kinds = {(t.id, x.id): x.kind for t in model.topologies for x in t.components}
+    kind = {(t.id, e.start): kinds.get((t.id, e.component)) for t in model.topologies for e in t.executors}
+    found = {t.id: 0.0 for t in model.topologies}
+    for e in model.traffic:
+        if kind.get((e.topology, e.from_)) == "spout" and kind.get((e.topology, e.to)) != "system":
+            found[e.topology] += e.rate
+    return found
 
 
 def core_mhz(c: Compiled) -> Floats:

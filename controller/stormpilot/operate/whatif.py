@@ -7,7 +7,7 @@ from collections.abc import Callable
 import msgspec
 
 from stormpilot.errors import RefusedError
-from stormpilot.model.carried import Carried, carried, source_tps
+from stormpilot.model.carried import Capacity, Carried, source_tps
 from stormpilot.model.compiled import compile_model
 from stormpilot.model.cost import current_plan, evaluate
 from stormpilot.model.flow.model import depends_on_placement, flow_model
@@ -64,7 +64,7 @@ def what_if(model: Model, changes: Changes, plan_one: Callable[[Model], Plan | I
 
 def _carried(model: Model, running: Plan | None, usual: Plan | None, other: Model, answer: Plan) -> list[CarriedRates]:
     now, planned, then = (_rates(m, p) for m, p in ((model, running), (model, usual), (other, answer)))
-    sent = {t.id: source_tps(model, t) for t in model.topologies}
+    sent = source_tps(model)
     return [
         CarriedRates(
             topology=t.id,
@@ -88,4 +88,5 @@ def _rates(model: Model, plan: Plan | None) -> dict[str, Carried]:
     if depends_on_placement(model) and not (placement == c.current).all():
         flow = flow_model(model, c)
         cpu_mhz = flow.predict(placement).cpu_mhz
-    return {t.id: carried(c, placement, number, cpu_mhz) for number, t in enumerate(model.topologies)}
+    capacity = Capacity(c)
+    return {t.id: capacity.carried(placement, number, cpu_mhz) for number, t in enumerate(model.topologies)}

@@ -67,7 +67,8 @@ def ranges(tasks: Mapping[str, Sequence[int]], threads: Mapping[str, int]) -> di
     found = {}
     for component, numbers in tasks.items():
         n = min(threads.get(component, len(numbers)), len(numbers))
-        ends = [len(numbers) * i // n for i in range(n + 1)]
+        each, larger = divmod(len(numbers), n)
+        ends = [each * i + min(i, larger) for i in range(n + 1)]
         found[component] = [(numbers[a], numbers[b - 1]) for a, b in pairwise(ends)]
     return found
 

@@ -74,7 +74,7 @@ def test_held_topology_says_the_numbers_and_when_it_may() -> None:
     d = judged(BudgetSection(topology_executors_per_hour=3), {"flights-1": [moved(20, 2), moved(50, 1)]}).decisions[
         "flights-1"
     ]
-    assert (d.action, d.value, d.threshold, d.until_ms) == ("skip", 5, 3, NOW_MS + 600_000)
+    assert (d.action, d.value, d.threshold, d.until_ms) == ("skip", 5, 3, NOW_MS + 2_400_000)
     assert d.text == "3 executors of this topology moved within the hour, 2 more would be over 3"
 
 
@@ -166,3 +166,9 @@ def test_what_left_an_overloaded_node_does_not_come_back_within_the_hour(
     if reason is Reason.HEADROOM:
         assert "1 executor would come back to a, which was left 20 min ago" in d.text
         assert d.until_ms == at_ms + 3_600_000
+
+
+def test_a_plan_that_is_larger_than_the_budget_is_not_told_to_fit_later() -> None:
+    """The end of the hour of the oldest move was told, and then that of the next one."""
+    d = judged(BudgetSection(topology_executors_per_hour=1), {"flights-1": [moved(50, 1)]}).decisions["flights-1"]
+    assert (d.reason, d.until_ms) == (Reason.MOVE_BUDGET, None)

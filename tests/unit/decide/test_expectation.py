@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import msgspec
 import pytest
 
 from doubles.models import PAIRED, SPREAD, Slots, model, plan, topology
 from stormpilot.decide.expectation import Expectation, expectations
-from stormpilot.model.values import Input, Model
+from stormpilot.model.cost import current_plan
+from stormpilot.model.values import Edge, Input, Model
 
 BESIDE_3: Slots = {("a", 1): (1, 2, 3), ("b", 1): (4,)}
 BESIDE_4: Slots = {("a", 1): (1, 2, 4), ("b", 1): (3,)}
@@ -47,3 +50,27 @@ def test_text_has_what_is_sent_beside_what_could_be() -> None:
     assert " tuples/s from its sources, which send 1000 now (then " in text
     alone = expectations(model(topology(SPREAD)), plan(SPREAD), "measured", ["flights-1"])["flights-1"]
     assert alone.shortfall == ""
+
+
+class Counted(list[Edge]):
+    """Traffic that counts how often it is looked through."""
+
+    passes = 0
+
+    def __iter__(self) -> Iterator[Edge]:
+        Counted.passes += 1
+        return super().__iter__()
+
+
+def test_traffic_is_looked_through_a_few_times_however_many_topologies_there_are() -> None:
+    """Once for each of them, three times over, in the controller's own thread: seconds for a thousand."""
+    many = [topology({("a", i): (1, 2), ("b", i): (3, 4)}, name=f"t{i}") for i in range(1, 51)]
+    known = model(*many)
+    wide = [msgspec.structs.replace(s, slots=[*range(1, 51)]) for s in known.supervisors]
+    known = msgspec.structs.replace(known, supervisors=wide)
+    plan = current_plan(known)
+    assert plan is not None
+    Counted.passes = 0
+    counted = msgspec.structs.replace(known, traffic=Counted(known.traffic))
+    assert len(expectations(counted, plan, "measured", [t.id for t in many])) == 50
+    assert Counted.passes <= 10

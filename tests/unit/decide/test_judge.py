@@ -9,8 +9,9 @@ import pytest
 
 from doubles.models import HALF, NOW_MS, PAIRED, SPREAD, Slots, model, plan_message, status, subject, topology
 from doubles.verdicts import CROSSED, ONE_HIT, judged, one, shuffled
-from stormpilot.config import DecideSection
+from stormpilot.config import DecideSection, NewSupervisorsSection, VerifySection
 from stormpilot.decide.admit import TopologyState
+from stormpilot.decide.criteria import TopologyCriteria
 from stormpilot.decide.memory import Memory
 from stormpilot.decide.reasons import Decision, Reason
 from stormpilot.messages.controller_state import Restart
@@ -333,3 +334,33 @@ def test_plan_that_carries_less_than_comes_now_is_held() -> None:
 def test_plan_on_slow_cores_that_carries_what_comes_or_no_less_than_what_runs_is_published() -> None:
     assert on_slow_cores(APART, 400.0).action == "publish"
     assert on_slow_cores(SPREAD, 600.0).action == "publish"
+
+
+@pytest.mark.parametrize(("common", "own", "reason"), [(3, 1, Reason.GAIN), (1, 3, Reason.GAIN_NOT_SUSTAINED)])
+def test_a_topologys_own_number_of_hits_holds_for_it(common: int, own: int, reason: Reason) -> None:
+    """Replay recommended it, `status` said so, and the common number decided."""
+    config = DecideSection(gain_threshold_ratio=0.1, consecutive_hits=common)
+    criteria = TopologyCriteria(msgspec.structs.replace(config, consecutive_hits=own), VerifySection())
+    assert one(judged([subject()], PAIRED, config=config, own={"flights-1": criteria})).reason is reason
+
+
+def test_replan_with_a_small_gain_is_not_told_as_a_new_supervisor() -> None:
+    half: Slots = {("a", 1): (1, 3, 2), ("b", 1): (4,)}
+    config = DecideSection(gain_threshold_ratio=0.9, consecutive_hits=1)
+    found = one(judged([subject(asked=True)], half, config=config))
+    assert (found.action, found.reason) == ("publish", Reason.GAIN)
+
+
+def test_relief_by_a_new_supervisor_is_the_gain_of_those_alone_who_relieve() -> None:
+    """The other one came to the busiest node; what it was promised got worse, as predicted, and was rolled back."""
+    flights = topology({("a", 1): (1, 2, 3, 4)}, cpu_mhz=200.0)
+    words = topology({("b", 1): (1, 2, 3, 4)}, name="wordcount", cpu_mhz=100.0)
+    found = judged(
+        [subject(flights), subject(words)],
+        {("a", 1): (1, 3), ("c", 1): (2, 4)},
+        {("c", 2): (1, 3), ("a", 2): (2, 4)},
+        arrived=frozenset({"c"}),
+        new_supervisors=NewSupervisorsSection(busy_ratio=0.3, relief_ratio=0.05),
+    ).decisions
+    assert found["flights-1"].reason is Reason.NEW_SUPERVISOR
+    assert found["wordcount-1"].promise is None

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from doubles.models import HALF, SPREAD, model, topology
-from stormpilot.model.carried import carried, carried_ratio
+from stormpilot.model.carried import Capacity, carried_ratio
 from stormpilot.model.compiled import compile_model
 
 
@@ -21,7 +21,7 @@ def test_first_full_node_ends_it_while_others_stay_as_they_are() -> None:
             for s in c.model.supervisors
         )
     has_mhz = c.model.supervisors[0].cpu_mhz
-    found = carried(c, c.current, 0)
+    found = Capacity(c).carried(c.current, 0)
     assert found.ratio == pytest.approx((has_mhz - load["wordcount"]) / load["flights"])
     assert "has no CPU left" in found.bound
     assert carried_ratio(c, c.current) == pytest.approx(has_mhz / (load["wordcount"] + load["flights"]))
@@ -34,14 +34,14 @@ def test_an_executor_ends_it_where_it_fills_a_core() -> None:
         one, supervisors=[msgspec.structs.replace(s, cores=64.0, mhz=1000.0) for s in one.supervisors]
     )
     c = compile_model(large)
-    found = carried(c, c.current, 0)
+    found = Capacity(c).carried(c.current, 0)
     assert found.ratio == pytest.approx(2.5)
     assert found.bound.endswith("fills a core")
 
 
 def test_rate_is_that_of_the_sources() -> None:
     c = compile_model(model())
-    found = carried(c, c.current, 0)
+    found = Capacity(c).carried(c.current, 0)
     kinds = {x.id: x.kind for x in c.model.topologies[0].components}
     spouts = {e.start for e in c.model.topologies[0].executors if kinds[e.component] == "spout"}
     assert found.tps == pytest.approx(found.ratio * sum(e.rate for e in c.model.traffic if e.from_ in spouts))
@@ -54,4 +54,4 @@ def test_what_is_only_declared_does_not_grow() -> None:
     c = compile_model(
         msgspec.structs.replace(one, topologies=[msgspec.structs.replace(one.topologies[0], executors=guessed)])
     )
-    assert carried(c, c.current, 0).bound.startswith("more than")
+    assert Capacity(c).carried(c.current, 0).bound.startswith("more than")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
+import random
+
 import msgspec
 import pytest
 
-from builders import assigned, located, supervisor, topology
+from builders import assigned, located, supervisor, topology, traffic
 from stormpilot.model.values import Infeasible, Model, Plan, Supervisor
 from stormpilot.model.violations import violations
 from stormpilot.planner import compute
@@ -95,3 +98,24 @@ def test_only_the_site_is_infeasible_when_it_lacks_cpu(name):
     assert isinstance(rest, Plan)
     assert list(rest.left_out) == ["t"]
     assert set(located(rest, "free")) == {1, 2}
+
+
+@pytest.mark.parametrize("seed", [4, 6])
+def test_a_wish_for_a_site_that_nobody_has_moves_nothing_by_flows(seed: int) -> None:
+    """What runs counted as forbidden, and was left for a plan that won nothing or overloaded a node."""
+    t = topology("t", {"a": 2, "b": 4, "c": 2}, streams=[("a", "b"), ("b", "c")], workers=3)
+    rng = random.Random(seed)
+    pairs = [*itertools.product((1, 2), range(3, 7)), *itertools.product(range(3, 7), (7, 8))]
+    rates = {pair: rng.choice([5.0, 10.0, 20.0]) for pair in pairs}
+    model = Model(
+        supervisors=[supervisor(f"n{i}", mhz=400.0) for i in range(3)], topologies=[t], traffic=traffic("t", rates)
+    )
+    placed = compute(model, "best", {"iterations": 20_000}, traffic="flow")
+    assert isinstance(placed, Plan)
+    running = assigned(placed, model)
+    parts = [msgspec.structs.replace(c, site="west", site_required=False) for c in t.components]
+    (now,) = running.topologies
+    wishing = msgspec.structs.replace(running, topologies=[msgspec.structs.replace(now, components=parts)])
+    again = compute(wishing, "best", {"iterations": 20_000}, traffic="flow")
+    assert isinstance(again, Plan)
+    assert again.metrics["moved_executors"] == 0

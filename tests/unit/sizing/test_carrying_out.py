@@ -92,3 +92,8 @@ def test_a_smaller_slot_is_refused() -> None:
     text = f"a slot of s0 has {PROBLEM.slot.cpu_mhz / 2:,.0f} MHz CPU"
     with pytest.raises(RefusedError, match=re.escape(text)):
         like_the_measured_slot(PROBLEM, nodes(1, part=0.5))
+
+
+def test_executors_are_those_that_storm_makes_of_tasks() -> None:
+    """Storm's `Utils.partitionFixed`: larger ones first."""
+    assert ranges({"pi": list(range(1, 11))}, {"pi": 3})["pi"] == [(1, 4), (5, 7), (8, 10)]

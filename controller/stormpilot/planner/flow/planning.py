@@ -33,13 +33,11 @@ from stormpilot.planner.methods import candidates, partition
 from stormpilot.planner.placement.count import placements
 from stormpilot.planner.placement.layout import Frame, Layout, frame_of, layout_of, present_layout, relabel
 from stormpilot.planner.placement.objective import objective_of
-from stormpilot.planner.placement.problem import (
-    NO_VIOLATION,
-    LeftS,
-)
+from stormpilot.planner.placement.problem import NO_VIOLATION, LeftS
 from stormpilot.planner.placement.slots import to_slots
 from stormpilot.planner.registry import Planner, run
 from stormpilot.planner.search.parallel import at_once, cores
+from stormpilot.planner.wishes import without_given_up
 
 Traffic = Literal["measured", "flow"]
 PREFIX = "flow_"
@@ -85,7 +83,7 @@ def on_flows(
     if len(plan.topologies) < len(model.topologies):
         planned = only(model, {t.id for t in plan.topologies})
     pairs_s = total_s - left_s()
-    flow = flow_model(planned)
+    flow = flow_model(planned, without_given_up(planned, plan))
     objective = getattr(params, "objective", "inter_node")
     if planner.minimises_flow and flow.shuffled_tps > 0 and objective != "ras" and flow.compiled.executors:
         others = _partition(planned, params, seed, left_s) if planner.composite else []
