@@ -120,6 +120,7 @@ class HandingOver:
         self._loaded: set[str] = set()
         self._failed: dict[str, str] = {}
         self._late: set[int] = set()
+        self._unread = ""
         self._answered: dict[str, Any] | None = None
         self._trouble = ""
         self._backoff_s = MIN_BACKOFF_S
@@ -206,7 +207,9 @@ class HandingOver:
             route: dict[str, Any] = next((c for c in table["components"] if c["component"] == self._component), {})
             return list(route.get("handovers", [])), list(route.get("partitions", []))
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError, MemoryError) as e:
-            log.warning("stormpilot: the routing table cannot be read: %s", e)
+            if str(e) != self._unread:
+                log.warning("stormpilot: the routing table cannot be read: %s", e)
+            self._unread = str(e)
             return [], []
 
     def _save_what_was_done(self) -> None:

@@ -25,12 +25,16 @@ _RUNNERS = ("streamparse_run", "stormpilot_run")
 T = TypeVar("T", bound=type)
 
 
-def python_components(topology: Any) -> Iterator[tuple[str, Any, Any]]:
-    """(id, `common`, `ShellComponent`) of the components of a `StormTopology` that a Python runner runs."""
+def python_components(topology: Any, runner: str | None = None) -> Iterator[tuple[str, Any, Any]]:
+    """(id, `common`, `ShellComponent`) of the components of a `StormTopology` that a Python runner runs.
+
+    `runner`: the command that runs them, where it has another name.
+    """
     for components, attribute in ((topology.spouts, "spout_object"), (topology.bolts, "bolt_object")):
         for component_id, component in sorted(components.items()):
             shell = getattr(component, attribute).shell
-            if shell is not None and any(runner in (shell.execution_command or "") for runner in _RUNNERS):
+            command = "" if shell is None else shell.execution_command or ""
+            if command and (command == runner or any(known in command for known in _RUNNERS)):
                 yield component_id, component.common, shell
 
 
@@ -59,7 +63,7 @@ def add_load_reporting(topology: Any, runner: str | None = None, script_argument
         A stream or component of the user's has our name.
     """
     reporting = []
-    for component_id, common, shell in python_components(topology):
+    for component_id, common, shell in python_components(topology, runner):
         if shell.script.endswith(COLLECTOR_CLASS):
             continue
         stream = common.streams.get(LOAD_STREAM)

@@ -76,8 +76,8 @@ class ChangePoints:
         series = self._series.setdefault(topology_id, _Series())
         rates, elapsed_s = _rates(series.last, counted)
         if len(rates) < REPORTING * len(counted):
-            if not series.last.keys() & counted.keys():
-                series.last = dict(counted)
+            known = {t: c for t, c in series.last.items() if t in counted and c.process == counted[t].process}
+            series.last = {**counted, **known}  # tasks that begin to report, or began anew, cost an interval
             return None
         series.last = dict(counted)
         distance = _distance(series.usual_tps, rates)

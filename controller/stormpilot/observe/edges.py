@@ -53,7 +53,7 @@ def derived_edges(snapshot: TopologySnapshot, executors: list[Executor], rates: 
     sent: dict[int, dict[str, float]] = {}
     completed: dict[int, float] = {}
     ackers = {e.start for e in executors if e.component == ACKER}
-    if not ackers:
+    if not ackers or _tracks_nothing(snapshot, rates):
         return []
     for e in executors:
         own = [rates[t] for t in range(e.start, e.end + 1) if t in rates]
@@ -63,3 +63,10 @@ def derived_edges(snapshot: TopologySnapshot, executors: list[Executor], rates: 
     counted = {e.start for e in executors if e.start in ackers and jvm.issuperset(range(e.start, e.end + 1))}
     derived = acker_edges(snapshot.id, executors, sent, completed)
     return [e for e in derived if e.from_ not in counted and e.to not in counted]
+
+
+def _tracks_nothing(snapshot: TopologySnapshot, rates: Rates) -> bool:
+    """Whether all sources are measured and none emits with an id: then nothing is anchored, and no ack is sent."""
+    spouts = {c.id for c in snapshot.components if c.kind == "spout"}
+    tasks = [t for e in snapshot.executors if e.component in spouts for t in range(e.start, e.end + 1)]
+    return bool(tasks) and all(t in rates and rates[t].emitted_tps <= 0 for t in tasks)

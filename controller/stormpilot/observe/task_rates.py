@@ -8,6 +8,8 @@ import msgspec
 
 FRESHER_S = 20.0
 """By how much one measurement of a task must be older than the other to be left aside."""
+SHELL_TIMES, SHELL_CORES = 2.0, 0.01
+"""A task that uses so many times the CPU that its worker sees of its process, and so much more, is behind a shell."""
 
 
 class TaskRates(msgspec.Struct, frozen=True, gc=False):
@@ -53,19 +55,25 @@ def merged(own: TaskRates, jvm: TaskRates) -> TaskRates:
     """One task's rates out of what it measured itself and what its worker's JVM measured.
 
     The JVM sees all that the task does, so its numbers stand, but for what only the task knows better: latency, of
-    which Storm samples one tuple in twenty, and its own CPU where the JVM did not find its process. Measurements that
-    stopped (a controller that was told to, a worker without the hook) do not stand against ones that go on.
+    which Storm samples one tuple in twenty, and its own CPU where the JVM did not find its process, or found a shell
+    before it. Measurements that stopped (a controller that was told to, a worker without the hook) do not stand against
+    ones that go on.
     """
     if own.covered_s > 0 and (jvm.covered_s <= 0 or jvm.age_s > own.age_s + FRESHER_S):
         return own
     if own.covered_s <= 0 or own.age_s > jvm.age_s + FRESHER_S:
         return jvm
-    unseen = jvm.child_cores is None
+    # Of a process behind a shell the JVM sees the shell, which uses next to nothing.
+    unseen = jvm.child_cores is None or own.cpu_cores > SHELL_TIMES * jvm.child_cores + SHELL_CORES
+    jvm_cores = jvm.cpu_cores - (jvm.child_cores or 0.0)
+    memory_mb = _sum_of(jvm.memory_mb, own.memory_mb) if jvm.child_cores is None else jvm.memory_mb
+    if unseen and memory_mb is not None and own.memory_mb is not None:
+        memory_mb = max(memory_mb, own.memory_mb)
     return msgspec.structs.replace(
         jvm,
-        cpu_cores=jvm.cpu_cores + (own.cpu_cores if unseen else 0.0),
+        cpu_cores=jvm_cores + own.cpu_cores if unseen else jvm.cpu_cores,
         child_cores=own.cpu_cores if unseen else jvm.child_cores,
-        memory_mb=_sum_of(jvm.memory_mb, own.memory_mb if unseen else None),
+        memory_mb=memory_mb,
         latency_ms=own.latency_ms if any(n for _, n in own.latency_ms) else jvm.latency_ms,
     )
 

@@ -40,8 +40,10 @@ def make_routable(topology: Any) -> list[str]:
     return routable
 
 
-def add_standby(topology: Any, standby: Mapping[str, int], routable: list[str], where: str) -> None:
-    """Give bolts so many executors more, which get no tuples until a route names them.
+def add_standby(
+    topology: Any, standby: Mapping[str, int], routable: list[str], where: str, conf: Mapping[str, Any] | None = None
+) -> None:
+    """Give bolts so many executors more, which get no tuples until a route names them; `conf`: of the topology.
 
     `UsageError` where a component is unknown, is no bolt that can be routed, or has fewer tasks than executors.
     """
@@ -51,12 +53,16 @@ def add_standby(topology: Any, standby: Mapping[str, int], routable: list[str], 
             raise UsageError(f"{where}: --standby {component_id}={count}: expected a bolt that can be routed: {known}")
         common = topology.bolts[component_id].common
         config = json.loads(common.json_conf or "{}")
-        if "topology.tasks" in config:
+        wanted = (common.parallelism_hint or 1) + count
+        merged = {**(conf or {}), **config}
+        tasks, most = merged.get("topology.tasks"), merged.get("topology.max.task.parallelism")
+        if tasks is not None or (most is not None and most < wanted):
+            key = "topology.tasks" if tasks is not None else "topology.max.task.parallelism"
             raise UsageError(
-                f"{where}: --standby {component_id}={count}: it has topology.tasks = {config['topology.tasks']}; "
-                f"raise that yourself and set {STANDBY_KEY}"
+                f"{where}: --standby {component_id}={count}: it has {key} = {merged[key]}, so that Storm makes no "
+                f"task for it; raise that yourself and set {STANDBY_KEY}"
             )
-        common.parallelism_hint = (common.parallelism_hint or 1) + count
+        common.parallelism_hint = wanted
         common.json_conf = json.dumps(config | {STANDBY_KEY: count}, sort_keys=True)
 
 

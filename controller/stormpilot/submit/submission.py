@@ -113,7 +113,7 @@ def prepare(
     serializer = env.values.get("serializer", read.config.get("serializer"))
     topology, reporting = assemble(topology_class, env.name, command, serializer, instrument, where=str(file))
     routed = make_routable(topology) if routable or standby else []
-    add_standby(topology, standby or {}, routed, str(file))
+    add_standby(topology, standby or {}, routed, str(file), conf)
     mark_handovers(topology, python_classes(topology_class), routed)
     return Submission(
         name=submitted_name,

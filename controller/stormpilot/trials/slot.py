@@ -12,6 +12,7 @@ from stormpilot.messages.core import ClusterSnapshot, SupervisorPart, decode
 from stormpilot.messages.load import LoadReport
 from stormpilot.observe.build import DEFAULT_MHZ, told_mhz
 from stormpilot.observe.capacity import HostCapacity, capacities
+from stormpilot.observe.identity import same_host
 from stormpilot.zookeeper.client import ZooKeeper
 from stormpilot.zookeeper.paths import Paths
 
@@ -74,7 +75,7 @@ def worker_report(
         if r.worker is not None
         and r.worker.port in node.ports
         and all(t.component == component for t in r.tasks)
-        and r.tasks[0].host == node.host
+        and same_host(r.tasks[0].host, node.host)
     ]
     return mine[-1] if mine else None
 

@@ -105,3 +105,20 @@ def test_a_topology_that_is_placed_anew_is_learned_anew() -> None:
     assert tasks.changes(99) == []
     tasks.points.forget("flights")
     assert tasks.changes(50) == []
+
+
+@pytest.mark.parametrize("how", ["restarted in its slot", "reported later"])
+def test_a_worker_that_begins_anew_costs_an_interval_and_no_more(how: str) -> None:
+    """Its old process stayed in what was compared with: too few tasks had a rate ever after."""
+    points, counts, told = ChangePoints(60), [0.0] * 8, []
+    for k in range(1, 141):
+        counted = {}
+        for i in range(8):
+            tps = 100.0 if k < 100 else (10.0 if i < 4 else 190.0)
+            anew = how == "restarted in its slot" and i < 2 and k >= 50
+            counts[i] = (0.0 if anew and k == 50 else counts[i]) + tps * PERIOD_MS / 1000
+            if how == "restarted in its slot" or i >= 2 or k >= 3:
+                counted[i] = Counted(2 if anew else 1, k * PERIOD_MS, int(counts[i]))
+        if points.take("flights", counted, k * PERIOD_MS) is not None:
+            told.append(k)
+    assert told == [101]

@@ -57,7 +57,9 @@ def believe(history: LoadHistory, now_s: float = 40, snapshot: TopologySnapshot 
 
 
 def both(**fields: Any) -> LoadHistory:
-    return history_of(*((s, r) for s in (10, 40) for r in (report(s), jvm_report(s, **fields))))
+    """Reports of tasks and of their workers; a field may be a function of the seconds."""
+    told = {s: {k: v(s) if callable(v) else v for k, v in fields.items()} for s in (10, 40)}
+    return history_of(*((s, r) for s in (10, 40) for r in (report(s), jvm_report(s, **told[s]))))
 
 
 def test_tuple_that_both_counted_is_counted_once() -> None:
@@ -89,13 +91,25 @@ def test_memory_of_the_python_process_is_counted_once_whoever_saw_it() -> None:
 
 
 def test_cpu_of_the_python_process_is_counted_once_whoever_saw_it() -> None:
-    seen = rates(both(child_cpu_s=1.0), 40)
+    seen = rates(both(child_cpu_s=lambda s: 0.08 * s), 40)
     unseen = rates(both(child_cpu_s=None), 40)
     assert seen.cpu_cores == pytest.approx(0.3)
     assert unseen.cpu_cores == pytest.approx(0.3 + 0.1)
     assert unseen.child_cores == pytest.approx(rates(history_of((10, report(10)), (40, report(40))), 40).cpu_cores), (
         "it is told apart from the JVM, by what the task says of itself"
     )
+
+
+def test_cpu_of_a_process_behind_a_shell_is_what_the_task_tells() -> None:
+    """`sh -c "python ..."`: the worker sees the shell, which uses nothing and holds 72 MB with the JVM's share."""
+    history = LoadHistory(60)
+    for s in (10, 40):
+        tasks = [msgspec.structs.replace(t, memory_mb=300.0) for t in report(s).tasks]
+        own = msgspec.structs.replace(report(s), tasks=tasks)
+        history.take([own, jvm_report(s, child_cpu_s=0.003, memory_mb=72.0)], T0_MS + s * 1000)
+    found = rates(history, 40)
+    assert (found.cpu_cores, found.child_cores) == (pytest.approx(0.3 + 0.1), pytest.approx(0.1))
+    assert found.memory_mb == 300.0
 
 
 def test_latency_is_that_of_the_spout_which_times_every_tuple() -> None:
@@ -171,7 +185,7 @@ def test_ackers_that_were_counted_are_not_derived_too() -> None:
 
 def test_cpu_that_was_measured_is_not_guessed() -> None:
     """No constants per tuple on top: threads, child and shares of the JVM add up to what its worker used."""
-    (found,) = believe(both(child_cpu_s=1.0)).model.topologies
+    (found,) = believe(both(child_cpu_s=lambda s: 0.08 * s)).model.topologies
     executors = {e.start: e for e in found.executors}
     for worker in ("a", "b"):
         own = [executors[a.start].cpu_mhz for a in found.assignment if a.supervisor == worker]

@@ -86,3 +86,10 @@ def test_java_components_are_noticed() -> None:
 
     assert has_java_components(WithJava)
     assert not has_java_components(Flights)
+
+
+def test_components_report_whatever_their_runner_is_called() -> None:
+    """`--runner /opt/app/run.sh` was submitted without any measurement."""
+    topology, reporting = assemble(Flights, "prod", "/opt/app/run.sh")
+    assert sorted(reporting) == ["parse", "source"]
+    assert topology.bolts[COLLECTOR_ID].bolt_object.shell.execution_command == "/opt/app/run.sh"

@@ -113,3 +113,11 @@ def test_a_bolt_that_hands_state_over_says_so_where_it_can_be_routed() -> None:
     built = assemble(Sums, "prod", "stormpilot_run")[0]
     assert mark_handovers(built, python_classes(Sums), make_routable(built)) == ["kept"]
     assert json.loads(built.bolts["kept"].common.json_conf) == {"site": "east", HANDOVER_KEY: True}
+
+
+@pytest.mark.parametrize("key", ["topology.tasks", "topology.max.task.parallelism"])
+def test_standby_is_refused_where_the_topology_leaves_no_task_for_it(key: str) -> None:
+    """Storm made as many tasks as before, and one of them got no tuples any more."""
+    built = topology()
+    with pytest.raises(UsageError, match=f"it has {key} = 1, so that Storm makes no task for it"):
+        add_standby(built, {"count": 1}, make_routable(built), "tally.py", {key: 1})

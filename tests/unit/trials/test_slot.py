@@ -114,3 +114,7 @@ def test_the_newest_report_of_the_worker_that_has_the_component_alone() -> None:
     newest = found()
     assert newest is not None
     assert newest.written_at_ms == T0_MS + 2000
+    put("with its domain", report(3, task(1, host="host-a.example.com")))
+    newest = found()
+    assert newest is not None
+    assert newest.written_at_ms == T0_MS + 3000, "the name that the machine has for itself, or the canonical one"
