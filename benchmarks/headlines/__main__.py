@@ -102,9 +102,10 @@ def restore(published: Path, out: Path) -> None:
     files = {out / f"{name}-plans.json": found["cases"][name] for name in here}
     files |= {out / f"{p['case']}-{p['pass']}.json": p for p in found.get("passes", []) if p["case"] in here}
     if found.get("machine", {}).get("cpu") == cpu:
-        files |= {out / "connections.json": found["connections"], out / fewest.FILE: found.get(FEWEST)}
-    if (found.get(CHANGING) or {}).get("cpu") == cpu:
-        files[out / changing.FILE] = found[CHANGING]
+        files[out / "connections.json"] = found["connections"]
+    for key, file in ((FEWEST, fewest.FILE), (CHANGING, changing.FILE)):
+        if (found.get(key) or {}).get("cpu") == cpu:
+            files[out / file] = found[key]
     for file, content in files.items():
         if content and not file.exists():
             file.write_text(json.dumps(content, indent=1) + "\n")

@@ -44,10 +44,7 @@ def measure(cluster: LocalCluster, case: Case, repetitions: int, out: Path, cloc
     """Measure the trials that are missing, as long as there is time."""
     case = replace(case, rate_tps=RATE_TPS, steady=True)
     file = out / FILE
-    asked = {"rate_tps": RATE_TPS, "nodes": runs.NODES, "windows_s": case.phase_s, "sleep_ms": SLEEP_MS}
-    found: dict[str, Any] = {**asked, "trials": []}
-    if file.exists():
-        found = msgspec.json.decode(file.read_bytes())
+    found = _found(out)
     with runs.running(cluster, case, f"{case.name}-fewest") as job, closing(Placer(cluster)) as placer:
         for _ in range(LEARNED):
             _, model = phase(job, case, saturated=False)
@@ -63,10 +60,13 @@ def measure(cluster: LocalCluster, case: Case, repetitions: int, out: Path, cloc
     runs.ended(cluster, job)
 
 
+def _found(out: Path) -> dict[str, Any]:
+    return runs.begun(out / FILE, {"rate_tps": RATE_TPS, "nodes": runs.NODES, "sleep_ms": SLEEP_MS}, "trials")
+
+
 def missing(out: Path, repetitions: int) -> bool:
     """Whether a repetition is not complete."""
-    file = out / FILE
-    trials = msgspec.json.decode(file.read_bytes())["trials"] if file.exists() else []
+    trials = _found(out)["trials"]
     return any(following(trials, w, r, runs.NODES) for w in CONTENDERS for r in range(1, repetitions + 1))
 
 

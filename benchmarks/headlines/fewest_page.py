@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 from benchmarks.headlines import fewest
-from benchmarks.headlines.cases import LONG_SLEEP_MS
 from benchmarks.headlines.contenders import WHO
+from benchmarks.headlines.figures import spread
 from benchmarks.markdown import filled, table
 
 
@@ -18,29 +19,41 @@ def headline(found: dict[str, Any]) -> list[list[str]]:
     if not all(answers.values()):
         return []
     here = "; ".join(f"{WHO.get(who, f'`{who}`').split(',')[0]} {_nodes(counts)}" for who, counts in answers.items())
-    most = {who: max(n or found["nodes"] + 1 for n in counts) for who, counts in answers.items()}
-    reached = most["best"] < min(most["default"], most["ras"])
+    counted = {who: [n or found["nodes"] + 1 for n in counts] for who, counts in answers.items()}
+    beside = list(zip(counted["best"], counted["default"], counted["ras"], strict=False))
+    fewer = sum(best < min(storms) for best, *storms in beside)
     what = f"reference chain: fewest nodes that hold {found['rate_tps']:,.0f} tuples/s"
-    return [[what, here, "ours: fewer than Storm's", "yes" if reached else "**no**"]]
+    return [
+        [
+            what,
+            here,
+            "ours: fewer than Storm's",
+            "yes" if fewer == len(beside) else f"**no** ({fewer} of {len(beside)})",
+        ]
+    ]
 
 
 def _nodes(counts: Sequence[int | None]) -> str:
     """Fewest nodes in each repetition, once where all are the same."""
     said = ["more than there are" if n is None else str(n) for n in counts]
-    return said[0] if len(set(said)) == 1 else " and ".join(said)
+    return said[0] if len(set(said)) == 1 else ", ".join(said)
 
 
 def section(found: dict[str, Any]) -> list[str]:
-    """Paragraphs: what was asked, and each trial."""
+    """Paragraphs: what was asked, and how often each contender's placement on so many nodes held the rate."""
     lines = []
-    for t in found["trials"]:
+    for who, nodes in sorted({(t["who"], t["nodes"]) for t in found["trials"]}, key=_in_order):
+        ones = [t for t in found["trials"] if (t["who"], t["nodes"]) == (who, nodes)]
+        windows = [t["windows"] for t in ones if t["windows"]]
         figures = ["-", "-"]
-        if t["windows"]:
-            figures = [f"{min(w['throughput_tps'] for w in t['windows']):,.0f}"]
-            figures += [", ".join(f"{w['mean_ms']:.1f}" for w in t["windows"])]
-        who = WHO.get(t["who"], f"`{t['who']}`")
-        held = "yes" if t["holds"] else f"no: {_short(t['why'])}"
-        lines.append([str(t["repetition"]), who, str(t["nodes"]), *figures, held, f"{t['load_average']:g}"])
+        if windows:
+            figures = [spread([min(w["throughput_tps"] for w in two) for two in windows], ",.0f")]
+            figures += [spread([w["mean_ms"] for two in windows for w in two], ".1f")]
+        why = Counter(_short(t["why"]) if not t["windows"] else _kind(t["why"]) for t in ones if not t["holds"])
+        told = "; ".join(f"{text} ({n} times)" if 1 < n < len(ones) else text for text, n in why.items())
+        held = f"{sum(t['holds'] for t in ones)} of {len(ones)}"
+        lines.append([WHO.get(who, f"`{who}`"), str(nodes), held, *figures, told or "-"])
+    loads = [t["load_average"] for t in found["trials"]]
     return [
         "## Fewest nodes that hold a rate",
         filled(
@@ -50,11 +63,22 @@ def section(found: dict[str, Any]) -> list[str]:
             "RAS (`ras-default`, measured CPU declared) by Storm's own classes, ours by `best`. A placement holds the "
             f"rate if {fewest.WINDOWS} windows one after the other have {fewest.CARRIED:.0%} of it, no tuple fails, "
             f"and the mean latency does not grow by more than {fewest.GROWTH - 1:.0%}; the first number of nodes that "
-            f"does ends the search. Executors that find no tuple sleep {found.get('sleep_ms', LONG_SLEEP_MS)} ms."
+            f"does ends the search. Repetitions ask in turn forwards and backwards. {found['cpu']}, load average "
+            f"{min(loads):.1f} to {max(loads):.1f}; executors that find no tuple sleep {found['sleep_ms']} ms."
         ),
-        table(["repetition", "placement", "nodes", "least tuples/s", "mean ms by window", "holds", "load"], lines),
+        table(["placement", "nodes", "held it", "least tuples/s", "mean ms of a window", "why not"], lines),
         *_why(found["trials"]),
     ]
+
+
+def _in_order(asked: tuple[str, int]) -> tuple[int, int]:
+    """By contender, then by how many nodes."""
+    return fewest.CONTENDERS.index(asked[0]), asked[1]
+
+
+def _kind(why: str) -> str:
+    """Why a placement did not hold the rate, without the figures that stand beside it."""
+    return re.sub(r"from \d+ to \d+ ms", "between windows", re.sub(r"^[\d,]+ tuples/s came", "less came", why))
 
 
 def _short(why: str) -> str:

@@ -151,7 +151,7 @@ def sections(found: dict[str, Any]) -> list[str]:
     if found["passes"]:
         paragraphs += ["## Placements on isolated nodes", *_setting(found), table(HEAD, rows(found))]
         paragraphs += [filled(text) for text in notes(found)]
-    if found.get("fewest"):
+    if (found.get("fewest") or {}).get("trials"):
         paragraphs += fewest_page.section(found["fewest"])
     if found.get("changing"):
         paragraphs += changing.section(found["changing"], spread)

@@ -226,6 +226,13 @@ def keep(file: Path, found: Any) -> None:
     part.replace(file)
 
 
+def begun(file: Path, asked: Mapping[str, Any], key: str) -> dict[str, Any]:
+    """Content of `file` where it was asked the same, on such a processor; else one with nothing under `key` yet."""
+    asked = {**asked, "cpu": machine()["cpu"]}
+    found: dict[str, Any] = msgspec.json.decode(file.read_bytes()) if file.exists() else {}
+    return found if asked.items() <= found.items() else {**asked, key: []}
+
+
 def _parameters(case: Case) -> dict[str, Any]:
     chain = case.chain
     return {

@@ -46,16 +46,19 @@ def test_rate_is_held_if_it_comes_through_and_no_queue_grows(windows: list[tuple
 
 
 def test_fewest_nodes_are_a_headline_once_each_contender_has_an_answer() -> None:
-    run = {"rate_tps": 100.0, "nodes": 4, "trials": [trial("best", 1, 2, True), trial("default", 1, 3, True)]}
+    run = {"rate_tps": 100.0, "nodes": 4, "sleep_ms": 1, "cpu": "a processor"}
+    run["trials"] = [trial("best", 1, 2, True), trial("default", 1, 3, True)]
     assert fewest_page.headline(run) == []
     run["trials"] += [trial("ras", 1, n, False) for n in (1, 2, 3, 4)] + [trial("best", 2, 3, True)]
     assert fewest.fewest(run, "ras") == [None]
     (told,) = fewest_page.headline(run)
-    assert told[1] == "Storm default 3; Storm RAS more than there are; `best` 2 and 3"
-    assert told[3] == "**no**"  # in each repetition
-    run["trials"].pop()
-    assert fewest_page.headline(run)[0][3] == "yes"
-    assert "| 1 | Storm default | 3 | 100 | 8.0, 8.0 | yes | 1 |" in "\n".join(fewest_page.section(run))
+    assert told[1] == "Storm default 3; Storm RAS more than there are; `best` 2, 3"
+    assert told[3] == "yes"
+    run["trials"] += [trial("default", 2, 3, False), trial("default", 2, 4, True), trial("ras", 2, 3, True)]
+    assert fewest_page.headline(run)[0][3] == "**no** (1 of 2)", "in each repetition"
+    text = "\n".join(fewest_page.section(run))
+    assert "| Storm default | 3 | 1 of 2 | 80 (60 to 100) | 8.0 (8.0 to 8.0) | less came through |" in text
+    assert text.index("| Storm default | 4 |") < text.index("declared | 1 | 0 of 1 |") < text.index("| `best` | 2 |")
 
 
 def test_plans_for_fewer_nodes_know_no_others() -> None:

@@ -20,9 +20,9 @@ from benchmarks.headlines.connections import summary
 from benchmarks.headlines.contenders import ROOM, roomy
 from benchmarks.headlines.phases import mean_ms
 from benchmarks.headlines.runs import Clock, Prepared, elsewhere, missing
-from builders import supervisor, topology
+from builders import supervisor, topology, traffic
 from stormpilot.instrument.latency import LatencyHistogram
-from stormpilot.model.values import Model, Plan, TopologyPlan, Worker
+from stormpilot.model.values import Assigned, Model, Plan, TopologyPlan, Worker
 
 FEWEST = "fewest nodes that hold a given rate"
 
@@ -184,17 +184,18 @@ def test_run_goes_on_from_what_was_published_of_a_machine_like_this_one(tmp_path
     published.write_text(json.dumps(run))
     here.mkdir()
     (here / "chain-2.json").write_text("{}")
-    published.write_text(json.dumps(run | {"fewest": {"trials": []}}))
+    nodes = {"cpu": machine()["cpu"], "trials": []}
+    published.write_text(json.dumps(run | {"fewest": nodes}))
     restore(published, here)
     assert json.loads((here / "chain-1.json").read_text()) == run["passes"][0]
     assert (here / "chain-2.json").read_text() == "{}"
-    assert json.loads((here / fewest.FILE).read_text()) == {"trials": []}
+    assert json.loads((here / fewest.FILE).read_text()) == nodes
     anew = tmp_path / "anew"
     anew.mkdir()
     (anew / "chain-plans.json").write_text("{}")
     restore(published, anew)
     assert not (anew / "chain-1.json").exists(), "a pass of other plans"
-    published.write_text(json.dumps(run | {"machine": {"cpu": "another"}}))
+    published.write_text(json.dumps(run | {"machine": {"cpu": "another"}, "fewest": {"cpu": "another", "trials": []}}))
     other.mkdir()
     restore(published, other)
     assert not list(other.iterdir())
@@ -255,7 +256,7 @@ def test_headlines_of_other_pages_are_read_from_their_json(tmp_path: Path) -> No
 def test_page_lists_what_is_not_measured() -> None:
     text = "\n".join(page.sections(found(*ABBA) | {"missing": ["a claim"]}))
     assert "- a claim." in text
-    asked = {"rate_tps": 100.0, "nodes": 4}
+    asked = {"rate_tps": 100.0, "nodes": 4, "sleep_ms": 1, "cpu": "a processor"}
     for run in (None, {**asked, "trials": []}):
         assert FEWEST in "\n".join(page.sections(found(*ABBA) | {"fewest": run}))
     held = {"repetition": 1, "nodes": 2, "holds": True, "why": "", "windows": [], "load_average": 1.0}
@@ -325,24 +326,45 @@ def test_stages_take_turns_in_sending_more_tuples_than_come() -> None:
         if "chain.selectivity.schedule" in (conf := json.loads(bolt.common.json_conf))
     }
     assert schedules == {
-        "stage_1": "3x300,1x300",
-        "stage_3": "0.333333x300,3x300",
-        "stage_5": "1x300,0.333333x300",
+        "stage_1": "3x360,1x360",
+        "stage_3": "0.333333x360,3x360",
+        "stage_5": "1x360,0.333333x360",
     }
     assert turning.schedule == "3000x10", "nothing but the rate"
+
+
+def test_steps_of_a_tuples_way_weigh_alike_and_acks_are_none() -> None:
+    t = topology("t", {"a": 1, "b": 2, "c": 1, "__acker": 1}, streams=[("a", "b"), ("b", "c")])
+    rates = {(1, 2): 30.0, (1, 3): 10.0, (2, 4): 90.0, (3, 4): 30.0, (1, 5): 40.0, (4, 5): 120.0}
+    placed = {1: "n1", 2: "n1", 3: "n2", 4: "n2", 5: "n2"}
+    model = Model(
+        supervisors=[supervisor("n1"), supervisor("n2")],
+        topologies=[
+            msgspec.structs.replace(
+                t, assignment=[Assigned(start=e, supervisor=s, port=6700) for e, s in placed.items()], latency_ms=1e6
+            )
+        ],
+        traffic=traffic("t", rates),
+    )
+    assert changing.steps(model) == {"a>b": 0.25, "b>c": 0.75}
+    assert changing.modelled_ms(model) < 1e3, "not what was measured"
 
 
 def test_planning_anew_is_compared_within_each_turn() -> None:
     def windows(ms: float) -> list[dict[str, Any]]:
         window = {"throughput_tps": 3000.0, "mean_ms": ms, "p99_ms": 2 * ms, "inter_node_share": 0.5}
+        window |= {"steps": {"a>b": 0.1 * ms, "b>c": 1 - 0.1 * ms}, "modelled_ms": 2 * ms}
         return [window | {"cpu_per_node_percent": {"n1": 50.0 - ms, "n2": 50.0 + ms}}] * 2
 
     def turn(online: float) -> dict[str, Any]:
         ms = {"default": 10.0, "offline": 9.0, "online of the turn before": 10.0, "best of the turn before": 8.0}
+        ms |= {"online": online, "best": 8.0, "best latency": 6.0}
         return {
             "heavy": "first",
             "load_average": 1.0,
-            "measured": {who: windows(m) for who, m in {**ms, "online": online, "best": 8.0}.items()},
+            "measured": {
+                who: windows(m) for who, m in {**ms, "online": online, "best": 8.0, "best latency": 6.0}.items()
+            },
         }
 
     asked = {"rate_tps": 2000.0, "turn_s": 360, "heavier": 3, "windows": 2, "cpu": "another"}
@@ -355,11 +377,16 @@ def test_planning_anew_is_compared_within_each_turn() -> None:
     ]
     assert line(told, "`best` for the traffic of now to that for")[1:4] == ["+0% (+0% to +0%)", "ours: lower", "**no**"]
     assert line(told, "`best` for the traffic of now to default")[1] == "-20% (-20% to -20%)"
+    assert line(told, "`best latency` for the traffic of now to `best` for it")[1:4:2] == ["-25% (-25% to -25%)", "yes"]
     text = "\n".join(page.sections(found(*ABBA) | {"changing": run}))
     assert "| `online` of the turn before | 3 | 10.0 (10.0 to 10.0) | 20 (20 to 20) | 50% (50% to 50%) | 1.20" in text
     assert "| Storm default | 3 | 10.0 (10.0 to 10.0) |" in text
+    assert "| `best latency` | 3 | 6.0" in text
     text = " ".join(text.split())
     assert "`best` for the traffic of now is not below `best` for the traffic before." in text
-    assert "tells 100% of the scatter of the mean latency (r²), the share between nodes 0%." in text
-    assert "50% against 50% between nodes, 1.16 against 1.16 times the CPU of the mean node on the busiest one" in text
+    assert "tells 100% of the scatter of the mean latency (r²), the share between nodes 0%, the same share" in text
+    assert "every step weighing alike whatever it carries, 0%, and the latency that the model says" in text
+    assert "(`objective: latency`) 100%." in text
+    assert "50% against 50% of the tuples between nodes, 50% against 50% of the steps of a tuple's way, 1.16" in text
+    assert "steps of a tuple's way, 1.16 against 1.16 times the CPU of the mean node on the busiest one" in text
     assert "`online` for the traffic of now is not below" not in text
