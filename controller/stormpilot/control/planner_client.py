@@ -45,7 +45,10 @@ class Compute(Protocol):
 
 @dataclass
 class PlannerClient:
-    """Asks the planner of the configuration in force, and another one for first plans."""
+    """Asks the planner of the configuration in force, and another one for first plans.
+
+    `blamed`: topologies whose executors the planner named in its last refusal.
+    """
 
     current: CurrentConfig
     compute: Compute
