@@ -155,3 +155,12 @@ def run(
         metrics=answer.metrics,
         notes=answer.notes,
     )
+
+
+def without_given_up(model: Model, plan: Plan) -> Compiled:
+    """The arrays of a model, without wishes for sites where the plan has given them up: then they forbid nothing."""
+    compiled = compile_model(model)
+    node = compiled.slot_node[compiled.slots_of(plan)]
+    if (compiled.allowed[compiled.klass, node] | compiled.fixed).all():
+        return compiled
+    return compile_model(model, keep_optional_sites=False)

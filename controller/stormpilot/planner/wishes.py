@@ -12,7 +12,6 @@ from collections.abc import Callable
 
 import msgspec
 
-from stormpilot.model.compiled import Compiled, compile_model
 from stormpilot.model.values import Exclusion, Infeasible, Model, Plan
 from stormpilot.planner.placement.problem import LeftS
 
@@ -47,12 +46,3 @@ def with_wishes(model: Model, plan_one: PlanOne, left_s: LeftS) -> Plan | Infeas
         note = "wishes for favored or unfavored nodes were given up: there is not enough room"
         return msgspec.structs.replace(answer, notes=[*answer.notes, note])
     return answer
-
-
-def without_given_up(model: Model, plan: Plan) -> Compiled:
-    """The arrays of a model, without wishes for sites where the plan has given them up: then they forbid nothing."""
-    compiled = compile_model(model)
-    node = compiled.slot_node[compiled.slots_of(plan)]
-    if (compiled.allowed[compiled.klass, node] | compiled.fixed).all():
-        return compiled
-    return compile_model(model, keep_optional_sites=False)

@@ -35,9 +35,8 @@ from stormpilot.planner.placement.layout import Frame, Layout, frame_of, layout_
 from stormpilot.planner.placement.objective import objective_of
 from stormpilot.planner.placement.problem import NO_VIOLATION, LeftS
 from stormpilot.planner.placement.slots import to_slots
-from stormpilot.planner.registry import Planner, run
+from stormpilot.planner.registry import Planner, run, without_given_up
 from stormpilot.planner.search.parallel import at_once, cores
-from stormpilot.planner.wishes import without_given_up
 
 Traffic = Literal["measured", "flow"]
 PREFIX = "flow_"
