@@ -58,7 +58,7 @@ def show_plans(topology: str, steps: list[HistoryStep]) -> None:
                 s.entry.reason,
                 s.entry.moved_executors,
                 _predicted(s.entry),
-                _effect(s.entry),
+                _effect(s.entry, newest=s is steps[0]),
                 s.entry.approved_by or "controller",
             ]
             for s in steps
@@ -124,12 +124,12 @@ def _predicted(entry: HistoryEntry) -> str:
     return " -> ".join("?" if v is None else f"{v:,.0f}" for v in sides)
 
 
-def _effect(entry: HistoryEntry) -> str | None:
+def _effect(entry: HistoryEntry, *, newest: bool = True) -> str | None:
     effect = entry.effect
     if effect is None:
         return None
     if effect.measured is None:
-        return effect.verdict or "is being measured"
+        return effect.verdict or ("is being measured" if newest else "not measured: another plan came")
     name, form = METRICS.get(effect.metric, (effect.metric, "{:.3f}"))
     before, measured, predicted = (form.format(x) for x in (effect.before, effect.measured, effect.predicted))
     return f"{effect.verdict}: {name} {before} -> {measured} (predicted {predicted})"

@@ -51,3 +51,10 @@ def test_the_effect_of_a_plan_is_told_with_what_was_measured_and_its_unit(
         metric=metric, before=before, predicted=predicted, noise_ratio=0.1, measured=measured, verdict="HELPED"
     )
     assert _effect(HistoryEntry(plan=plan_message(), reason="GAIN", effect=effect)) == said
+
+
+@pytest.mark.parametrize(("newest", "said"), [(True, "is being measured"), (False, "not measured: another plan came")])
+def test_only_the_newest_plan_is_still_being_measured(newest: bool, said: str) -> None:
+    """A plan that was rolled back before it was judged was told as being measured, for ever."""
+    effect = EffectPart(metric="load_ratio", before=0.9, predicted=0.5, noise_ratio=0.1)
+    assert _effect(HistoryEntry(plan=plan_message(), reason="GAIN", effect=effect), newest=newest) == said
