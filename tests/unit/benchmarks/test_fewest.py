@@ -9,6 +9,7 @@ import pytest
 from benchmarks.headlines import fewest, fewest_page
 from benchmarks.headlines.contenders import BEST, ours
 from builders import assigned, supervisor, topology
+from stormpilot.errors import UnreachableError
 from stormpilot.model.values import Model, Plan, TopologyPlan, Worker
 
 
@@ -43,6 +44,26 @@ def test_search_for_the_fewest_nodes_goes_on_until_a_placement_holds_the_rate() 
 def test_rate_is_held_if_it_comes_through_and_no_queue_grows(windows: list[tuple[float, float, int]], why: str) -> None:
     figures = [{"throughput_tps": tps, "mean_ms": ms, "failed": failed} for tps, ms, failed in windows]
     assert fewest.why_not(figures, 100.0) == why
+
+
+def test_a_placement_holds_the_rate_once_two_windows_do_however_slow_it_begins() -> None:
+    """JVMs that have just started on full nodes let a twentieth through in the first window."""
+
+    def told(*tps: float | None) -> tuple[int, str]:
+        left = iter(tps)
+
+        def measure() -> dict[str, Any]:
+            if (found := next(left)) is None:
+                raise UnreachableError("no tuple was acked in a window")
+            return {"throughput_tps": found, "mean_ms": 8.0, "failed": 0}
+
+        windows, why = fewest.judged(measure, 100.0)
+        return len(windows), why
+
+    assert told(5.0, None, 90.0, 100.0, 100.0) == (2, "")
+    assert told(100.0, 100.0) == (2, ""), "and measures no more"
+    assert told(100.0, 90.0, 100.0, 90.0, 100.0) == (2, "90 tuples/s came through")
+    assert told(100.0, 90.0, 100.0, 90.0, None) == (0, "no tuple was acked in a window")
 
 
 def test_fewest_nodes_are_a_headline_once_each_contender_has_an_answer() -> None:
