@@ -62,8 +62,9 @@ def section(found: dict[str, Any]) -> list[str]:
             "the others (for Storm's schedulers: taken them away), from what was measured on all: Storm's default and "
             "RAS (`ras-default`, measured CPU declared) by Storm's own classes, ours by `best`. A placement holds the "
             f"rate if {fewest.WINDOWS} windows one after the other{_of(found)} have {fewest.CARRIED:.0%} of it, no "
-            f"tuple fails, and the mean latency does not grow by more than {fewest.GROWTH - 1:.0%}; the first number of nodes that "
-            f"does ends the search. Repetitions ask in turn forwards and backwards. {found['cpu']}, load average "
+            f"tuple fails, and the mean latency does not grow by more than {fewest.GROWTH - 1:.0%}; the first number "
+            "of nodes that does ends the search. Repetitions ask in turn forwards and backwards. "
+            f"{found['cpu']}, load average "
             f"{min(loads):.1f} to {max(loads):.1f}; executors that find no tuple sleep {found['sleep_ms']} ms."
         ),
         table(["placement", "nodes", "held it", "least tuples/s", "mean ms of a window", "why not"], lines),
