@@ -14,7 +14,8 @@ import msgspec
 from benchmarks.command import until as until  # accuracy, headlines and sizes take it from here
 from benchmarks.demo.measure import Watcher
 from stormpilot.config import LoadSection
-from stormpilot.decide.reasons import Decision, Reason
+from stormpilot.decide.decision import Decision
+from stormpilot.decide.reasons import Reason
 from stormpilot.local.cluster import LocalCluster
 from stormpilot.messages.core import BasedOn
 from stormpilot.model.values import Model, Plan

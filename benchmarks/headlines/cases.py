@@ -20,8 +20,6 @@ AIM = 5
 
 SLEEP, SLEEP_MS = "topology.bolt.wait.progressive.level3.sleep.millis", 1
 """Storm's default: with ten times that, most of the latency was that of executors that sleep, at every stage."""
-LONG_SLEEP_MS = 10
-"""Of what was measured before, and does not say."""
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.headlines import changing, fewest_page, network_page
-from benchmarks.headlines.cases import LONG_SLEEP_MS, SETTINGS, SLEEP, SLEEP_MS, measured_on
+from benchmarks.headlines.cases import SETTINGS, SLEEP, SLEEP_MS, measured_on
 from benchmarks.headlines.contenders import LATENCY, ROOM, WHO
 from benchmarks.headlines.figures import PROSE, cases, cpu, latency, measured, most, pairs, spread, stays_as_it_is
 from benchmarks.headlines.notes import ONLINE_CLAIM, ONLINE_WANTED, notes
@@ -233,6 +233,6 @@ def _sleeps(found: dict[str, Any]) -> str:
     """Sentence on how long executors sleep that find no tuple."""
     by_ms: defaultdict[int, list[str]] = defaultdict(list)
     for case in cases(found):
-        by_ms[found["cases"][case]["parameters"].get("sleep_ms", LONG_SLEEP_MS)].append(PROSE[case])
+        by_ms[found["cases"][case]["parameters"]["sleep_ms"]].append(PROSE[case])
     told = "; ".join(f"{ms} ms in {' and '.join(names)}" for ms, names in sorted(by_ms.items()))
     return f"Executors that find no tuple sleep (`{SLEEP}`, {SLEEP_MS} ms by default): {told}."

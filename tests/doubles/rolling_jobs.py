@@ -56,3 +56,14 @@ def begun(w: World, t: str, phase: str = "") -> None:
 
 def operator(w: World) -> Operator:
     return Operator(w.zookeeper, w.paths, "ops", now_ms=w.now_ms)  # type: ignore[arg-type]
+
+
+def two() -> tuple[World, str, str]:
+    """Rollouts of two topologies begin."""
+    w, first = world()
+    w.wanted = {}
+    second = w.submit({("b", 6701): (1, 4, 5, 6), ("c", 6701): (2,), ("c", 6702): (3,)}, name="words", routed=True)
+    w.tell(40)
+    w.wanted = {first: TOGETHER, second: {("b", 6701): (1, 4, 5, 6), ("b", 6702): (2,), ("b", 6703): (3,)}}
+    begun(w, second)
+    return w, first, second

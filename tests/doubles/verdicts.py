@@ -10,9 +10,9 @@ from doubles.models import NOW_MS, SPREAD, Slots, model, plan, subject, topology
 from stormpilot.config import DecideSection
 from stormpilot.decide.admit import TopologyState
 from stormpilot.decide.criteria import Criteria
+from stormpilot.decide.decision import Decision
 from stormpilot.decide.judge import Verdict, judge
 from stormpilot.decide.memory import Memory
-from stormpilot.decide.reasons import Decision
 from stormpilot.model.values import Input, Model
 
 ONE_HIT = DecideSection(gain_threshold_ratio=0.1, consecutive_hits=1, overload_s=60)

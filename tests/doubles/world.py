@@ -150,9 +150,12 @@ class World:
         for path in (p.topology(topology_id), p.status(topology_id), p.plan(topology_id), p.load(topology_id)):
             self.zookeeper.delete(path)
 
-    def configure(self, topology_id: str, config: dict[str, Any]) -> None:
-        """The configuration of a topology, as the plug-in tells it."""
-        new = self._topologies[topology_id] = msgspec.structs.replace(self._topologies[topology_id], config=config)
+    def configure(self, topology_id: str, config: dict[str, Any], component: str = "") -> None:
+        """The configuration of a topology, or of a component of it, as the plug-in tells it."""
+        old = self._topologies[topology_id]
+        parts = [msgspec.structs.replace(c, config=config) if c.id == component else c for c in old.components]
+        new = msgspec.structs.replace(old, components=parts, config=old.config if component else config)
+        self._topologies[topology_id] = new
         self._write(self.paths.topology(topology_id), new)
 
     def new_leader(self) -> None:
@@ -173,16 +176,6 @@ class World:
         before = takeover.state_before(self.zookeeper, self.paths)  # type: ignore[arg-type]
         self._recorder = Recorder(self.current, "story", self.now_ms, before=before)
         self._looks = Looks(self.cycle, self.zookeeper, self.paths)
-
-    def site(self, topology_id: str, component: str, site: str) -> None:
-        """A component of it requires a site."""
-        old = self._topologies[topology_id]
-        parts = [
-            msgspec.structs.replace(c, config={**c.config, "site": site}) if c.id == component else c
-            for c in old.components
-        ]
-        self._topologies[topology_id] = new = msgspec.structs.replace(old, components=parts)
-        self._write(self.paths.topology(topology_id), new)
 
     def fail(self, why: str) -> None:
         """A cycle of the leader fails."""

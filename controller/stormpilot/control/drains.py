@@ -10,6 +10,7 @@ from stormpilot.control.planner_client import PlannerClient
 from stormpilot.control.rollout_gates import aborted, resting, running_rollouts
 from stormpilot.control.situation import Situation
 from stormpilot.decide.admit import TopologyState, forbidden
+from stormpilot.decide.decision import Decision
 from stormpilot.decide.drain import (
     admit_leaving,
     cannot_leave,
@@ -20,7 +21,7 @@ from stormpilot.decide.drain import (
     whose_move,
 )
 from stormpilot.decide.judge import Verdict
-from stormpilot.decide.reasons import Decision, Reason, row_of
+from stormpilot.decide.reasons import Reason, row_of
 from stormpilot.decide.requests import plan_of_entry
 from stormpilot.messages.settings import DrainSetting, ExcludeSetting, PinSetting
 from stormpilot.model.constraints import misplaced, rest_keeps_its_nodes, rest_stands_still

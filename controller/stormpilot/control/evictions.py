@@ -18,8 +18,9 @@ from stormpilot.control.planner_client import PlannerClient
 from stormpilot.control.situation import Situation
 from stormpilot.decide.admit import TopologyState, blacked_out, forbidden, held, on_its_way, workers_starting
 from stormpilot.decide.approval import young
+from stormpilot.decide.decision import Decision, skip
 from stormpilot.decide.judge import Verdict
-from stormpilot.decide.reasons import Decision, Reason, skip
+from stormpilot.decide.reasons import Reason
 from stormpilot.messages.core import HistoryEntry
 from stormpilot.model.subset import subset, without
 from stormpilot.model.values import Plan, Topology, TopologyPlan

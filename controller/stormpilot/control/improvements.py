@@ -18,8 +18,9 @@ from stormpilot.control.situation import Situation
 from stormpilot.decide.admit import TopologyState, admit
 from stormpilot.decide.approval import young
 from stormpilot.decide.criteria import Criteria, TopologyCriteria
+from stormpilot.decide.decision import Decision, skip
 from stormpilot.decide.judge import Verdict
-from stormpilot.decide.reasons import Decision, Reason, skip
+from stormpilot.decide.reasons import Reason
 from stormpilot.decide.restarts import restart_time
 from stormpilot.model.closed_loop import Demand, grown, growth
 from stormpilot.model.forecast import Forecast, demand_by_profile, forecast_of

@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from stormpilot.decide.reasons import Decision
+from stormpilot.decide.decision import Decision
 from stormpilot.model.subset import traffic_of_each
 from stormpilot.model.values import Edge, Model, Topology, TopologyPlan
 

@@ -23,12 +23,13 @@ from stormpilot.control.situation import Situation
 from stormpilot.decide.admit import TopologyState, admit
 from stormpilot.decide.approval import unwanted
 from stormpilot.decide.budget import hold_what_is_over_budget
+from stormpilot.decide.decision import Decision, skip
 from stormpilot.decide.effect import switched
 from stormpilot.decide.events import Event, EventKind
 from stormpilot.decide.expectation import expectations
 from stormpilot.decide.judge import Verdict
 from stormpilot.decide.predict import predict
-from stormpilot.decide.reasons import Decision, Reason, row_of, skip
+from stormpilot.decide.reasons import Reason, row_of
 from stormpilot.model.carried import core_mhz
 from stormpilot.model.compiled import NOWHERE, Compiled, Ints, compile_model
 from stormpilot.model.subset import plan_of, subset

@@ -14,11 +14,12 @@ from stormpilot.control.rollout_runner import RolloutRunner
 from stormpilot.control.situation import Situation
 from stormpilot.decide.approval import unwanted
 from stormpilot.decide.budget import moved_executors, restarted_workers
+from stormpilot.decide.decision import Decision, skip
 from stormpilot.decide.effect import published
 from stormpilot.decide.judge import Verdict
 from stormpilot.decide.move_strategy import MoveStrategy
 from stormpilot.decide.origin import PlanOrigin
-from stormpilot.decide.reasons import Decision, Reason, skip
+from stormpilot.decide.reasons import Reason
 from stormpilot.decide.report import Outcome
 from stormpilot.errors import UsageError
 from stormpilot.messages.core import BasedOn, HistoryEntry

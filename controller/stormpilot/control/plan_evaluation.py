@@ -10,8 +10,8 @@ from stormpilot.control.situation import Situation
 from stormpilot.decide.admit import TopologyState
 from stormpilot.decide.approval import unwanted
 from stormpilot.decide.criteria import Criteria
+from stormpilot.decide.decision import Decision
 from stormpilot.decide.judge import Verdict, judge
-from stormpilot.decide.reasons import Decision
 from stormpilot.model.values import Model, Plan, TopologyPlan
 from stormpilot.printable import counted
 from stormpilot.rollout.feasibility import RolloutSteps, way, with_closed_workers

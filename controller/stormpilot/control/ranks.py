@@ -10,8 +10,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from stormpilot.decide.admit import TopologyState
+from stormpilot.decide.decision import Decision, skip
 from stormpilot.decide.judge import Verdict
-from stormpilot.decide.reasons import Decision, Reason, skip
+from stormpilot.decide.reasons import Reason
 from stormpilot.model.values import Model, Topology
 from stormpilot.planner.admission import topology_order
 

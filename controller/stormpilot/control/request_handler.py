@@ -20,9 +20,10 @@ from stormpilot.control.rollout_gates import running_rollouts
 from stormpilot.control.situation import Situation
 from stormpilot.decide.admit import TopologyState
 from stormpilot.decide.approval import still_waiting
+from stormpilot.decide.decision import Decision, skip
 from stormpilot.decide.judge import Verdict
 from stormpilot.decide.origin import AnsweredRequest
-from stormpilot.decide.reasons import Decision, Reason, skip
+from stormpilot.decide.reasons import Reason
 from stormpilot.decide.requests import RequestOutcome, answer
 from stormpilot.messages.core import HistoryEntry
 from stormpilot.messages.settings import Request

@@ -10,8 +10,9 @@ from stormpilot.control.rollout_gates import aborted
 from stormpilot.control.situation import Situation
 from stormpilot.decide.admit import TopologyState, admit_rollback
 from stormpilot.decide.budget import moved_executors
+from stormpilot.decide.decision import Decision, skip
 from stormpilot.decide.judge import Verdict
-from stormpilot.decide.reasons import Decision, Reason, skip
+from stormpilot.decide.reasons import Reason
 from stormpilot.messages.moves import MoveState
 from stormpilot.messages.rollouts import Rollout
 from stormpilot.model.values import Plan

@@ -7,8 +7,9 @@ import msgspec
 from stormpilot.control.reservations import as_placement
 from stormpilot.control.situation import Situation
 from stormpilot.decide.admit import TopologyState
+from stormpilot.decide.decision import Decision, skip
 from stormpilot.decide.judge import Verdict
-from stormpilot.decide.reasons import Decision, Reason, skip
+from stormpilot.decide.reasons import Reason
 from stormpilot.messages.rollouts import Rollout
 from stormpilot.model.constraints import misplaced
 from stormpilot.model.subset import with_plans

@@ -12,10 +12,10 @@ from stormpilot.config import Config
 from stormpilot.control.reservations import as_placement, with_reservations
 from stormpilot.decide.admit import TopologyState
 from stormpilot.decide.approval import stands, with_approval
+from stormpilot.decide.decision import Decision
 from stormpilot.decide.judge import Verdict
 from stormpilot.decide.memory import Memory
 from stormpilot.decide.origin import AnsweredRequest, origin_of
-from stormpilot.decide.reasons import Decision
 from stormpilot.decide.report import Outcome
 from stormpilot.messages.controller_state import Restart
 from stormpilot.messages.core import HistoryEntry

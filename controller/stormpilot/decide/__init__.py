@@ -1,6 +1,6 @@
 """Decisions about plans: whether a topology may move, and whether it is worth it. Pure: time comes in as `now_ms`.
 
-- `reasons.py`: the table of reasons, and the decision. `gates.py`: the gates as `explain` shows them.
+- `reasons.py`: the table of reasons. `decision.py`: the decision. `gates.py`: the gates as `explain` shows them.
 - `admit.py`: admission of a topology to planning. `policy.py`: its mode.
 - `predict.py`, `evaluate.py`, `judge.py`: prediction, evaluation for each topology, verdict on the whole plan.
 - `criteria.py`: what a plan is judged by. `closed_loop.py`, `sequential.py`: own gains; gains that are beyond noise.

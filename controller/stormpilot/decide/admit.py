@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from stormpilot.config import DecideSection
+from stormpilot.decide.decision import Decision, skip
 from stormpilot.decide.effect import backing_off
-from stormpilot.decide.reasons import Decision, Reason, skip
+from stormpilot.decide.reasons import Reason
 from stormpilot.messages.core import PlanMessage, StatusMessage
 from stormpilot.messages.moves import MoveState
 from stormpilot.messages.settings import Hold, Mode

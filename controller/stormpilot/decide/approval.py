@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from stormpilot.config import DecideSection
 from stormpilot.decide.admit import TopologyState
-from stormpilot.decide.reasons import Decision, Reason, skip
+from stormpilot.decide.decision import Decision, skip
+from stormpilot.decide.reasons import Reason
 from stormpilot.decide.requests import NOBODY, Holders, unfit
 from stormpilot.messages.core import HistoryEntry
 from stormpilot.model.values import Model

@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from stormpilot.config import BudgetSection
-from stormpilot.decide.reasons import Decision, Reason
+from stormpilot.decide.decision import Decision
+from stormpilot.decide.reasons import Reason
 from stormpilot.messages.moves import Spent
 from stormpilot.model.values import Model, Topology, TopologyPlan
 from stormpilot.printable import counted

@@ -9,8 +9,9 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
+from stormpilot.decide.decision import Decision
 from stormpilot.decide.predict import Prediction
-from stormpilot.decide.reasons import Decision, Reason
+from stormpilot.decide.reasons import Reason
 from stormpilot.model.subset import shared_on_nodes
 from stormpilot.model.values import Model, Supervisor, Topology, TopologyPlan
 

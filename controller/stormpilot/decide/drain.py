@@ -20,9 +20,10 @@ from stormpilot.decide.admit import (
     on_its_way,
     workers_starting,
 )
+from stormpilot.decide.decision import Decision, skip
 from stormpilot.decide.expectation import Traffic
 from stormpilot.decide.predict import predict
-from stormpilot.decide.reasons import Decision, Reason, row_of, skip
+from stormpilot.decide.reasons import Reason, row_of
 from stormpilot.messages.settings import DrainSetting, ExcludeSetting, PinSetting
 from stormpilot.model.subset import subset
 from stormpilot.model.values import Model, Plan

@@ -25,11 +25,12 @@ from stormpilot.decide.admit import TopologyState, cool_down_after_repair
 from stormpilot.decide.budget import HOUR_MS, plans_within_the_hour, restarted_workers
 from stormpilot.decide.closed_loop import LEAST_RISE, before_own_gain, made_for_relief
 from stormpilot.decide.criteria import Criteria
+from stormpilot.decide.decision import Decision
 from stormpilot.decide.effect import LEAST_SAMPLES, Promise, noise_ratio
 from stormpilot.decide.memory import Memory
 from stormpilot.decide.move_strategy import SWITCH_S, MoveStrategy
 from stormpilot.decide.predict import Predictions
-from stormpilot.decide.reasons import Decision, Reason
+from stormpilot.decide.reasons import Reason
 from stormpilot.decide.restarts import RestartTime, restart_time
 from stormpilot.decide.sequential import ENOUGH, evidence
 from stormpilot.decide.trade_off import TradeOff

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from stormpilot.decide.reasons import Action, Reason, reasons_table
+from stormpilot.decide.decision import Action
+from stormpilot.decide.reasons import Reason, reasons_table
 
 GateState = Literal["open", "CLOSED", "not asked"]
 

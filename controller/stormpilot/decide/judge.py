@@ -20,11 +20,12 @@ from stormpilot.decide.approval import unwanted, waits_for_approval
 from stormpilot.decide.budget import hold_what_is_over_budget
 from stormpilot.decide.capacity_check import hold_what_does_not_fit
 from stormpilot.decide.criteria import Criteria
+from stormpilot.decide.decision import Decision
 from stormpilot.decide.evaluate import evaluate
 from stormpilot.decide.memory import Memory
 from stormpilot.decide.origin import PlanOrigin
 from stormpilot.decide.predict import Predictions, predict_each
-from stormpilot.decide.reasons import Decision, Reason
+from stormpilot.decide.reasons import Reason
 from stormpilot.model.subset import as_it_runs
 from stormpilot.model.values import Model, Plan, TopologyPlan
 

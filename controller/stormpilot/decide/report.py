@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from stormpilot.decide.decision import Decision
 from stormpilot.decide.effect import Outcome as MoveOutcome
 from stormpilot.decide.events import Event
 from stormpilot.decide.memory import Memory
-from stormpilot.decide.reasons import Decision, Reason
+from stormpilot.decide.reasons import Reason
 from stormpilot.decide.restarts import RestartTime
 from stormpilot.decide.status_changes import StatusChange
 from stormpilot.messages.controller_state import ChosenThreshold, Restart, TopologyView

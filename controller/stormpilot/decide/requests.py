@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from stormpilot.config import DecideSection
 from stormpilot.decide.admit import TopologyState, forbidden, on_its_way, workers_starting
 from stormpilot.decide.budget import moved_executors
+from stormpilot.decide.decision import Decision
 from stormpilot.decide.effect import Promise
 from stormpilot.decide.expectation import Traffic
 from stormpilot.decide.predict import Predictions, predict_each
-from stormpilot.decide.reasons import Decision, Reason
+from stormpilot.decide.reasons import Reason
 from stormpilot.messages.core import HistoryEntry
 from stormpilot.messages.settings import Hold, Request, Verb
 from stormpilot.model.subset import isolated

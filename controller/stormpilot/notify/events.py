@@ -12,8 +12,9 @@ from typing import Literal, get_args
 import msgspec
 
 from stormpilot.config import EventKind
+from stormpilot.decide.decision import Decision
 from stormpilot.decide.events import EventKind as Began
-from stormpilot.decide.reasons import Decision, Reason
+from stormpilot.decide.reasons import Reason
 from stormpilot.decide.report import CycleReport
 from stormpilot.printable import counted
 

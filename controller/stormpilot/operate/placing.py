@@ -6,7 +6,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from stormpilot.decide.reasons import Decision, Reason
+from stormpilot.decide.decision import Decision
+from stormpilot.decide.reasons import Reason
 from stormpilot.errors import RefusedError, UnreachableError
 from stormpilot.messages.core import BasedOn, StatusMessage, TopologySnapshot, Worker, decode, encode
 from stormpilot.messages.settings import AuditRecord

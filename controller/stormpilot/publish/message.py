@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from stormpilot.decide.decision import Decision
 from stormpilot.decide.effect import Promise
-from stormpilot.decide.reasons import Decision
 from stormpilot.messages.core import (
     BasedOn,
     EffectPart,

@@ -20,7 +20,8 @@ from stormpilot.api.metrics import Metrics
 from stormpilot.api.source import Source
 from stormpilot.api.tokens import Role, new_token
 from stormpilot.config import ApiSection, Config, LoadSection, NotifySection
-from stormpilot.decide.reasons import Decision, Reason
+from stormpilot.decide.decision import Decision
+from stormpilot.decide.reasons import Reason
 from stormpilot.decide.report import CycleReport
 from stormpilot.messages.controller_state import ControllerState, TopologyView
 from stormpilot.messages.core import HistoryEntry, StatusMessage, Worker, encode, plan_checksum

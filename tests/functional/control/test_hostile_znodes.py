@@ -116,28 +116,18 @@ def test_a_name_in_a_history_that_only_looks_like_a_number_stops_no_plan() -> No
     assert world.slots(good) == BETTER
 
 
+@pytest.mark.parametrize("together", [False, True])
 @pytest.mark.parametrize("kind", ["plan_history", "proposal", "moves"])
-def test_a_znode_that_denies_us_costs_the_plans_of_its_topology_alone(kind: str) -> None:
+def test_a_znode_that_denies_us_costs_the_plans_of_its_topology_alone(kind: str, together: bool) -> None:
+    """Where both want to move at once their plans are one set: it was refused as a whole, again and again."""
     world, good, other = two_topologies()
     world.tell(20)
     path = getattr(world.paths, kind)(other)
     world.zookeeper.put(path, b"")
     world.zookeeper.denied.add(path)
-    world.wanted = {other: ELSEWHERE}
-    world.tell(30)
-    world.wanted = {good: BETTER}
-    world.tell(60)
-    assert world.slots(good) == BETTER
-
-
-@pytest.mark.parametrize("kind", ["plan_history", "proposal", "moves"])
-def test_a_znode_that_denies_us_costs_no_plan_that_is_made_with_that_of_its_topology(kind: str) -> None:
-    """Both want to move at once, so that their plans are one set: it was refused as a whole, again and again."""
-    world, good, other = two_topologies()
-    world.tell(20)
-    path = getattr(world.paths, kind)(other)
-    world.zookeeper.put(path, b"")
-    world.zookeeper.denied.add(path)
+    if not together:
+        world.wanted = {other: ELSEWHERE}
+        world.tell(30)
     world.wanted = {other: ELSEWHERE, good: BETTER}
     world.tell(100)
     assert world.slots(good) == BETTER

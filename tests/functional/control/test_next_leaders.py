@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from doubles.rolling_jobs import TOGETHER, begun, world
+from doubles.rolling_jobs import begun, two
 from doubles.world import NEAR, SPREAD, World
 from fuzzing import BETTER, GOOD
 from stormpilot.decide.reasons import Reason
@@ -44,12 +44,7 @@ def test_a_first_cycle_that_fails_forgets_nothing_that_the_leader_before_had_lea
 
 def test_a_topology_that_the_next_leader_cannot_read_stops_no_rollout_of_others() -> None:
     """In the middle of a step it counted as busy, and was never looked at."""
-    w, first = world()
-    w.wanted = {}
-    second = w.submit({("b", 6701): (1, 4, 5, 6), ("c", 6701): (2,), ("c", 6702): (3,)}, name="words", routed=True)
-    w.tell(40)
-    w.wanted = {first: TOGETHER, second: {("b", 6701): (1, 4, 5, 6), ("b", 6702): (2,), ("b", 6703): (3,)}}
-    begun(w, second)
+    w, first, second = two()
     begun(w, first, "draining")
     w.zookeeper.put(w.paths.topology(first), b"{nonsense")
     w.new_leader()

@@ -15,7 +15,7 @@ def test_a_topology_whose_site_is_gone_keeps_no_other_from_its_plan(reason: str)
     w.tell(60)
     if reason == "REPAIR":
         w.place(good, {("a", 6700): (1, 4, 6)})  # its other worker lost its slot, and the plug-in finds none
-    w.site(odd, "sink", "gone")
+    w.configure(odd, {"site": "gone"}, component="sink")
     w.wanted[good] = NEAR
     w.tell(240)
     assert reason in [r.decisions[good].reason for r in w.reports]

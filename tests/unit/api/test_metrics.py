@@ -17,8 +17,9 @@ from stormpilot.api.board import CompletedCycle, ProcessStatus
 from stormpilot.api.health import fresh_for_s
 from stormpilot.api.metrics import Metrics
 from stormpilot.config import Config, parse
+from stormpilot.decide.decision import Decision
 from stormpilot.decide.events import Event, EventKind
-from stormpilot.decide.reasons import Decision, Reason
+from stormpilot.decide.reasons import Reason
 from stormpilot.decide.report import CycleReport
 from stormpilot.decide.status_changes import StatusChange
 from stormpilot.messages.controller_state import ControllerState, TopologyView

@@ -18,7 +18,8 @@ from stormpilot.api import reads, verbs
 from stormpilot.api.service import Service
 from stormpilot.config import ApiSection, Config, NotifySection
 from stormpilot.config.sections import LogSection, TrafficLogSection
-from stormpilot.decide.reasons import Decision, Reason
+from stormpilot.decide.decision import Decision
+from stormpilot.decide.reasons import Reason
 from stormpilot.decide.report import CycleReport
 from stormpilot.messages.core import HistoryEntry
 from stormpilot.notify.events import Event

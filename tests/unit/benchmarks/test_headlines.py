@@ -39,7 +39,7 @@ def found(*passes: tuple[dict[str, Any], ...]) -> dict[str, Any]:
     """A run of passes of the chain."""
     names = dict.fromkeys(m["who"] for one_pass in passes for m in one_pass)
     parameters = {
-        **{"nodes": 4, "cores": 0.4, "mbit": 50.0, "rate_tps": 100.0, "max_spout_pending": 50},
+        **{"nodes": 4, "cores": 0.4, "mbit": 50.0, "rate_tps": 100.0, "max_spout_pending": 50, "sleep_ms": 1},
         "chain": {"stages": 5, "replication": 2, "payload_bytes": 500, "selectivity": 1.0, "keys": 1000},
     }
     case = {

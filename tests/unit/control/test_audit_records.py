@@ -9,9 +9,10 @@ from doubles.world import World
 from stormpilot import operate
 from stormpilot.control.audit_records import AuditRecords
 from stormpilot.control.situation import approved
+from stormpilot.decide.decision import Decision
 from stormpilot.decide.judge import Verdict
 from stormpilot.decide.origin import PlanOrigin
-from stormpilot.decide.reasons import Decision, Reason
+from stormpilot.decide.reasons import Reason
 from stormpilot.messages.core import HistoryEntry, decode
 from stormpilot.messages.settings import AuditRecord
 from stormpilot.operate import Operator

@@ -12,8 +12,9 @@ from doubles.wanted import Slots, plan_in
 from doubles.world import World
 from stormpilot import operate
 from stormpilot.control.situation import Situation
+from stormpilot.decide.decision import Decision, skip
 from stormpilot.decide.judge import Verdict
-from stormpilot.decide.reasons import Decision, Reason, skip
+from stormpilot.decide.reasons import Reason
 from stormpilot.decide.report import Outcome
 from stormpilot.messages.core import encode
 from stormpilot.messages.settings import PauseSetting

@@ -6,7 +6,8 @@ import json
 
 from doubles.models import NOW_MS, plan_message
 from stormpilot.control.decision_rows import decision_row, outcome_row
-from stormpilot.decide.reasons import Decision, Reason
+from stormpilot.decide.decision import Decision
+from stormpilot.decide.reasons import Reason
 from stormpilot.decide.report import CycleReport
 from stormpilot.messages.controller_state import Restart
 from stormpilot.messages.core import HistoryEntry

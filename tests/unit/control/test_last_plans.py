@@ -9,7 +9,8 @@ import pytest
 
 from doubles.models import HALF, SPREAD, model, topology
 from stormpilot.control.last_plans import LastPlans, unchanged
-from stormpilot.decide.reasons import Decision, Reason, skip
+from stormpilot.decide.decision import Decision, skip
+from stormpilot.decide.reasons import Reason
 from stormpilot.model.values import Model, Topology, TopologyPlan
 
 T = "flights-1"

@@ -10,8 +10,9 @@ from doubles.wanted import Slots, plan_in
 from doubles.world import World
 from stormpilot import operate
 from stormpilot.control.situation import Situation, approved
+from stormpilot.decide.decision import Action, Decision
 from stormpilot.decide.judge import Verdict
-from stormpilot.decide.reasons import Action, Decision, Reason
+from stormpilot.decide.reasons import Reason
 from stormpilot.decide.report import Outcome
 from stormpilot.messages.core import HistoryEntry, decode, encode
 from stormpilot.operate import Operator

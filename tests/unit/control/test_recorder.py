@@ -11,7 +11,8 @@ from stormpilot.config import parse
 from stormpilot.control import recorder
 from stormpilot.control.current_config import CurrentConfig
 from stormpilot.control.recorder import MOST_CHARACTERS, Recorder
-from stormpilot.decide.reasons import Reason, skip
+from stormpilot.decide.decision import skip
+from stormpilot.decide.reasons import Reason
 from stormpilot.decide.report import CycleReport
 from stormpilot.errors import UnreachableError
 from stormpilot.messages.controller_state import ConfiguredModes, ControllerState

@@ -12,9 +12,10 @@ from doubles.wanted import Slots, plan_in
 from doubles.world import HALF, NEAR, World
 from stormpilot import operate
 from stormpilot.control.situation import approved
+from stormpilot.decide.decision import Decision
 from stormpilot.decide.events import EventKind
 from stormpilot.decide.judge import Verdict
-from stormpilot.decide.reasons import Decision, Reason
+from stormpilot.decide.reasons import Reason
 from stormpilot.messages.core import HistoryEntry, decode, encode
 from stormpilot.messages.settings import ModeSetting
 from stormpilot.operate import Operator

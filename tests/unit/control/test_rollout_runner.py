@@ -8,13 +8,14 @@ import msgspec
 import pytest
 import structlog
 
-from doubles.rolling_jobs import APART, TOGETHER, all_active, begun, world
+from doubles.rolling_jobs import APART, TOGETHER, all_active, begun, two
 from doubles.world import World
 from stormpilot import operate
 from stormpilot.control.rollout_gates import resting, waiting_for_rollouts
 from stormpilot.control.rollout_runner import MID_STEP
 from stormpilot.control.situation import Situation
-from stormpilot.decide.reasons import Decision, Reason
+from stormpilot.decide.decision import Decision
+from stormpilot.decide.reasons import Reason
 from stormpilot.messages.core import decode, encode
 from stormpilot.messages.rollouts import Rollout
 from stormpilot.messages.routes import Routes
@@ -244,17 +245,6 @@ def test_a_plan_of_a_step_is_as_new_as_its_leader_and_whole(rolling: tuple[World
     assert (plan.epoch, m.entry.plan.epoch) == (2, 1)
     assert plan.checksum == plan.expected_checksum()
     assert plan.created_at_ms == m.since_ms
-
-
-def two() -> tuple[World, str, str]:
-    """Rollouts of two topologies begin."""
-    w, first = world()
-    w.wanted = {}
-    second = w.submit({("b", 6701): (1, 4, 5, 6), ("c", 6701): (2,), ("c", 6702): (3,)}, name="words", routed=True)
-    w.tell(40)
-    w.wanted = {first: TOGETHER, second: {("b", 6701): (1, 4, 5, 6), ("b", 6702): (2,), ("b", 6703): (3,)}}
-    begun(w, second)
-    return w, first, second
 
 
 def test_a_step_begins_when_no_other_topology_is_in_the_middle_of_one() -> None:

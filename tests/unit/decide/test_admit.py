@@ -10,7 +10,8 @@ import pytest
 from doubles.models import NOW_MS, plan_message, status, subject
 from stormpilot.config import DecideSection
 from stormpilot.decide.admit import TopologyState, admit
-from stormpilot.decide.reasons import Decision, Reason
+from stormpilot.decide.decision import Decision
+from stormpilot.decide.reasons import Reason
 
 CONFIG = DecideSection(cool_down_s=180, rejected_retry_s=30)
 

@@ -7,9 +7,10 @@ from dataclasses import replace
 from doubles.models import NOW_MS, PAIRED, model, plan, plan_message, subject
 from stormpilot.config import DecideSection
 from stormpilot.decide.approval import still_waiting, with_approval
+from stormpilot.decide.decision import Decision
 from stormpilot.decide.judge import Verdict
 from stormpilot.decide.memory import Memory
-from stormpilot.decide.reasons import Decision, Reason
+from stormpilot.decide.reasons import Reason
 from stormpilot.messages.core import HistoryEntry, Worker, plan_checksum
 
 CONFIG = DecideSection(approval_max_age_s=900)

@@ -18,11 +18,12 @@ from stormpilot.config import BudgetSection
 from stormpilot.decide.approval import with_approval
 from stormpilot.decide.capacity_check import hold_what_does_not_fit
 from stormpilot.decide.criteria import Criteria
+from stormpilot.decide.decision import Decision
 from stormpilot.decide.judge import judge
 from stormpilot.decide.memory import Memory
 from stormpilot.decide.move_strategy import MoveStrategy
 from stormpilot.decide.predict import Prediction
-from stormpilot.decide.reasons import Decision, Reason
+from stormpilot.decide.reasons import Reason
 from stormpilot.messages.moves import Spent
 from stormpilot.model.load import node_load_mhz, planned_load_mhz
 from stormpilot.model.values import (

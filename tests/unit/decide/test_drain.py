@@ -7,8 +7,9 @@ from typing import Any
 from doubles.models import NOW_MS, PAIRED, model, plan_message, status, subject, topology
 from stormpilot.config import DecideSection
 from stormpilot.decide.admit import TopologyState
+from stormpilot.decide.decision import Decision
 from stormpilot.decide.drain import admit_leaving, decide_leaving, must_leave, wait_for, whose_move
-from stormpilot.decide.reasons import Decision, Reason
+from stormpilot.decide.reasons import Reason
 from stormpilot.messages.settings import NO_END_MS, DrainSetting, ExcludeSetting, Hold, PinSetting
 from stormpilot.model.values import Plan, TopologyPlan, Worker
 

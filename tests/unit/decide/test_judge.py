@@ -12,8 +12,9 @@ from doubles.verdicts import CROSSED, ONE_HIT, judged, one, shuffled
 from stormpilot.config import DecideSection, NewSupervisorsSection, VerifySection
 from stormpilot.decide.admit import TopologyState
 from stormpilot.decide.criteria import TopologyCriteria
+from stormpilot.decide.decision import Decision
 from stormpilot.decide.memory import Memory
-from stormpilot.decide.reasons import Decision, Reason
+from stormpilot.decide.reasons import Reason
 from stormpilot.messages.controller_state import Restart
 from stormpilot.model.values import Model
 

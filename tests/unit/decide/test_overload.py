@@ -9,8 +9,9 @@ import pytest
 
 from doubles.models import HALF, NOW_MS, SPREAD, Slots, model, plan_message, subject, topology
 from doubles.verdicts import CROSSED, judged, one, shuffled
+from stormpilot.decide.decision import Decision
 from stormpilot.decide.memory import Memory
-from stormpilot.decide.reasons import Decision, Reason
+from stormpilot.decide.reasons import Reason
 from stormpilot.model.values import Model
 
 

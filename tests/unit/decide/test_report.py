@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from doubles.models import NOW_MS, plan_message
-from stormpilot.decide.reasons import Decision, Reason
+from stormpilot.decide.decision import Decision
+from stormpilot.decide.reasons import Reason
 from stormpilot.decide.report import CycleReport
 from stormpilot.logs import line
 from stormpilot.messages.core import HistoryEntry

@@ -9,9 +9,10 @@ import msgspec
 import pytest
 
 from doubles.models import NOW_MS, plan_message
+from stormpilot.decide.decision import Decision, skip
 from stormpilot.decide.events import Event as Began
 from stormpilot.decide.events import EventKind
-from stormpilot.decide.reasons import Decision, Reason, skip
+from stormpilot.decide.reasons import Reason
 from stormpilot.decide.report import CycleReport
 from stormpilot.decide.status_changes import StatusChange
 from stormpilot.messages.core import HistoryEntry, StatusMessage

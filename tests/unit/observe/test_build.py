@@ -83,19 +83,6 @@ def test_topology_without_ackers_has_no_acker_traffic() -> None:
     assert {stream for _, _, stream in traffic(belief)} == {"default"}
 
 
-def test_a_topology_whose_sources_track_nothing_has_no_acker_traffic() -> None:
-    """Its bolts ack what they get, as streamparse does by itself; nothing of that is anchored, and none is sent."""
-    told = {
-        s: msgspec.structs.replace(
-            report(s),
-            tasks=[msgspec.structs.replace(t, emitted=0, completed=0, latency_ms=[]) for t in report(s).tasks],
-        )
-        for s in (60.0, 100.0)
-    }
-    belief = believe(cluster("a", "b"), topology(PLACE), told)
-    assert {stream for _, _, stream in traffic(belief)} == {"default"}
-
-
 def test_load_stream_is_no_traffic_and_its_collector_is_still_placed() -> None:
     noisy = {
         s: msgspec.structs.replace(

@@ -7,9 +7,10 @@ from dataclasses import replace
 import pytest
 
 from doubles.models import PAIRED, plan
+from stormpilot.decide.decision import Decision
 from stormpilot.decide.effect import Promise
 from stormpilot.decide.move_strategy import MoveStrategy
-from stormpilot.decide.reasons import Decision, Reason
+from stormpilot.decide.reasons import Reason
 from stormpilot.messages.core import BasedOn, PlanMessage, plan_checksum
 from stormpilot.publish.message import PlanSet, history_entry, plan_message
 
