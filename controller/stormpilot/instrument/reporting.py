@@ -18,6 +18,7 @@ import sys
 import time
 from collections.abc import Mapping
 from functools import partial
+from itertools import takewhile
 from pathlib import Path
 from types import CodeType
 from typing import Any
@@ -217,17 +218,44 @@ def cpu_mhz(cpuinfo: Path = Path("/proc/cpuinfo")) -> float | None:
     return max(map(float, found)) if found else None
 
 
-def host_cores(cgroup: Path = Path("/sys/fs/cgroup")) -> float:
-    """Cores that this process may use: those of the machine, or the quota of its cgroup (v2 or v1) where it is less."""
+CGROUPS, OWN_CGROUP = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
+
+
+def host_cores(root: Path = CGROUPS, own: Path = OWN_CGROUP) -> float:
+    """Cores that this process may use: those of the machine, or the least quota of its cgroups (v2 or v1)."""
     cores = float(len(os.sched_getaffinity(0)))
+    for cgroup in _cgroups("cpu", root, own):
+        try:
+            if (cgroup / "cpu.max").exists():
+                quota, period = (cgroup / "cpu.max").read_text().split()
+            else:
+                quota, period = ((cgroup / f"cpu.cfs_{n}_us").read_text() for n in ("quota", "period"))
+            cores = min(cores, int(quota) / int(period)) if int(quota) > 0 else cores
+        except (OSError, ValueError, ZeroDivisionError):  # no limit here, or `max`
+            continue
+    return cores
+
+
+def _cgroups(controller: str, root: Path, own: Path) -> list[Path]:
+    """Folders of the cgroups, outer ones first, that limit this process by v2 or by a controller of v1.
+
+    A service's own lies below the root, which has no limits; in a container the root mostly is its own. Those that
+    Storm makes for each worker, named by its id, say nothing of the host.
+    """
     try:
-        if (cgroup / "cpu.max").exists():
-            quota, period = (cgroup / "cpu.max").read_text().split()
-        else:
-            quota, period = ((cgroup / "cpu" / f"cpu.cfs_{n}_us").read_text() for n in ("quota", "period"))
-        return min(cores, int(quota) / int(period)) if int(quota) > 0 else cores
-    except (OSError, ValueError, ZeroDivisionError):  # no cgroup, or `max`
-        return cores
+        lines = [line.split(":", 2) for line in own.read_text().splitlines()]
+    except OSError:
+        lines = []
+    paths = {name: line[2] for line in lines if len(line) == 3 for name in line[1].split(",")}
+    folders = [root, root / controller]
+    for top, path in ((root, paths.get("", "/")), (root / controller, paths.get(controller, "/"))):
+        parts = list(takewhile(_of_no_worker, (part for part in path.split("/") if part not in ("", ".."))))
+        folders += [top.joinpath(*parts[: n + 1]) for n in range(len(parts))]
+    return folders
+
+
+def _of_no_worker(folder: str) -> bool:
+    return re.fullmatch(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", folder) is None
 
 
 def resident_mb(status: Path = Path("/proc/self/status")) -> float | None:
@@ -239,19 +267,20 @@ def resident_mb(status: Path = Path("/proc/self/status")) -> float | None:
     return round(int(kib[1]) / 1024, 1) if kib else None
 
 
-def host_memory_mb(cgroup: Path = Path("/sys/fs/cgroup"), meminfo: Path = Path("/proc/meminfo")) -> float | None:
-    """Memory of the machine, or the limit of this process's cgroup (v2 or v1) where it is less; None: not known."""
+def host_memory_mb(root: Path = CGROUPS, meminfo: Path = Path("/proc/meminfo"), own: Path = OWN_CGROUP) -> float | None:
+    """Memory of the machine, or the least limit of this process's cgroups (v2 or v1); None: not known."""
     try:
         kib = re.search(r"^MemTotal:\s*(\d+) kB", meminfo.read_text(), flags=re.MULTILINE)
     except OSError:
         return None
     memory_mb = int(kib[1]) / 1024 if kib else None
-    for limit in (cgroup / "memory.max", cgroup / "memory" / "memory.limit_in_bytes"):
-        try:
-            most_mb = int(limit.read_text()) / 2**20
-        except (OSError, ValueError):  # not there, or `max`
-            continue
-        memory_mb = most_mb if memory_mb is None else min(memory_mb, most_mb)
+    for cgroup in _cgroups("memory", root, own):
+        for limit in ("memory.max", "memory.limit_in_bytes"):
+            try:
+                most_mb = int((cgroup / limit).read_text()) / 2**20
+            except (OSError, ValueError):  # not there, or `max`
+                continue
+            memory_mb = most_mb if memory_mb is None else min(memory_mb, most_mb)
     return None if memory_mb is None else round(memory_mb, 1)
 
 

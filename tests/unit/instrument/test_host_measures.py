@@ -50,6 +50,30 @@ def test_memory_is_the_limit_of_the_cgroup_where_it_is_less(tmp_path: Path) -> N
     assert host_memory_mb(v1, meminfo) == 1024.0
 
 
+def test_limits_of_a_service_are_found_below_the_root_but_not_those_of_a_worker(tmp_path: Path) -> None:
+    """A supervisor that systemd limits: the root of a machine's cgroups has no limits."""
+    meminfo, own = tmp_path / "meminfo", tmp_path / "cgroup"
+    meminfo.write_text("MemTotal:       33554432 kB\n")
+    service = Path("system.slice/storm-supervisor.service")
+    worker = service / "0f2a9b31-65d1-4c5e-9d0e-3b1f6a7c8d90"
+    v2, v1 = tmp_path / "v2", tmp_path / "v1"
+    for folder, cores, mb in ((service, 0.5, 2048), (worker, 0.125, 512)):
+        (v2 / folder).mkdir(parents=True)
+        (v2 / folder / "cpu.max").write_text(f"{cores * 100_000:.0f} 100000\n")
+        (v2 / folder / "memory.max").write_text(f"{mb * 2**20}\n")
+        for controller in ("cpu", "memory"):
+            (v1 / controller / folder).mkdir(parents=True)
+        (v1 / "cpu" / folder / "cpu.cfs_quota_us").write_text(f"{cores * 100_000:.0f}\n")
+        (v1 / "cpu" / folder / "cpu.cfs_period_us").write_text("100000\n")
+        (v1 / "memory" / folder / "memory.limit_in_bytes").write_text(f"{mb * 2**20}\n")
+    own.write_text(f"0::/{worker}\n")
+    assert (host_cores(v2, own), host_memory_mb(v2, meminfo, own)) == (0.5, 2048.0)
+    own.write_text(f"5:cpu,cpuacct:/{worker}\n4:memory:/{worker}\n0::/\n")
+    assert (host_cores(v1, own), host_memory_mb(v1, meminfo, own)) == (0.5, 2048.0)
+    own.write_text("no cgroup\n")
+    assert host_memory_mb(v2, meminfo, own) == 32_768.0
+
+
 def test_resident_memory_is_what_the_kernel_says(tmp_path: Path) -> None:
     status = tmp_path / "status"
     assert resident_mb(status) is None
