@@ -103,6 +103,8 @@ def mine(
     if sizing is not None:
         then.append(partial(_write_sizing, sizing, mined))
     if source.publishes(publish):
+        if source.settings is None:
+            note("note: no --config: floors and caps are stormpilot's defaults, not those of your controller.yaml")
         from stormpilot.history.mine.publishing import publish as publish_to
 
         then.append(lambda: source.publish(lambda store, paths: publish_to(mined, store, paths)))

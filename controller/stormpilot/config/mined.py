@@ -36,7 +36,8 @@ class HistorySection(Section, frozen=True, kw_only=True):
         bool, Meta(description="take thresholds that were mined from a topology's history instead of those given here")
     ] = True
     max_age_days: Annotated[
-        float, Meta(gt=0, le=3650, description="thresholds of data that ends longer ago are not used any more")
+        float,
+        Meta(gt=0, le=3650, description="thresholds and profiles of data that ends longer ago are not used any more"),
     ] = 45.0
     ranges: Annotated[
         dict[str, tuple[float, float]],

@@ -28,7 +28,7 @@ from stormpilot.model.subset import subset, traffic_of_each, with_even_headroom,
 from stormpilot.model.values import Model, Plan, TopologyPlan
 from stormpilot.observe.storm_keys import resource_aware
 from stormpilot.publish.publisher import Publisher
-from stormpilot.tuning.effective_thresholds import EffectiveThresholds
+from stormpilot.tuning.effective_thresholds import EffectiveThresholds, too_old
 from stormpilot.tuning.recommendation import Choice
 
 MORE_THAN_FITS = "the profile forecasts more than fits: planned for what was measured"
@@ -239,8 +239,9 @@ def _forecast(model: Model, situation: Situation, choice: Choice | None) -> Fore
     history, observation = situation.config.history, situation.observation
     if not (history.proactive or (choice is not None and choice.forecast)):
         return Forecast(model)
-    profiles, mined = observation.profiles, observation.mined
-    return forecast_of(model, profiles, mined, observation.at_ms, history.lead_s, history.max_forecast_error_ratio)
+    profiles, at_ms = observation.profiles, observation.at_ms
+    mined = {i: m for i, m in observation.mined.items() if not too_old(m, history, at_ms)}
+    return forecast_of(model, profiles, mined, at_ms, history.lead_s, history.max_forecast_error_ratio)
 
 
 def _criteria(situation: Situation, own: Mapping[str, TopologyCriteria]) -> Criteria:

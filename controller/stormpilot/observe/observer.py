@@ -26,7 +26,7 @@ from stormpilot.observe.past import Past
 from stormpilot.observe.reader import Reader, StoreSnapshot
 from stormpilot.observe.settings import Settings
 from stormpilot.observe.storm_keys import resource_aware
-from stormpilot.tuning.effective_thresholds import EffectiveThresholds, choose, thresholds_of
+from stormpilot.tuning.effective_thresholds import EffectiveThresholds, choose, thresholds_of, too_old
 
 PROFILES_KEPT_MS = 600_000
 LOOKS = 2
@@ -226,7 +226,8 @@ class Observer:
         key = tuple(sorted((i, m.topology_id, m.mined_at_ms) for i, m in mined.items() if m is not None))
         if self._kept_profiles is None or self._kept_profiles[0] != key or now_ms >= self._kept_profiles[1]:
             known = self._reader.read_profiles([was for _, was, _ in key])
-            profiles = {i: known[was] for i, was, _ in key if was in known}
+            fresh = {was for was, p in known.items() if not too_old(p, history, now_ms)}
+            profiles = {i: known[was] for i, was, _ in key if was in fresh}
             self._kept_profiles = key, now_ms + PROFILES_KEPT_MS, profiles
         return self._kept_profiles[2]
 

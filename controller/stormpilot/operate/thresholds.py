@@ -116,12 +116,16 @@ def shown_thresholds(
     mined = thresholds_of(snapshot, seen.thresholds)
     state: ControllerState | None = seen.controller
     view = None if state is None else next((v for v in state.topologies if v.id == snapshot.id), None)
-    if view is None or config is not None:
+    if view is None:
         from stormpilot.tuning.recommendation import recommended  # it loads the planners
 
         used = config or Config()
-        in_use = choose(used, {snapshot.id: snapshot}, seen.thresholds, seen.settings.thresholds, operator.now_ms)
-        holding = list(in_use.chosen.get(snapshot.id, {}).values())
+        topologies = {**seen.topologies, snapshot.id: snapshot}  # of what several say of a node the lowest holds
+        in_use = choose(used, topologies, seen.thresholds, seen.settings.thresholds, operator.now_ms)
+        holding = [
+            in_use.cpu_limit.get("".join(c.of), c) if c.name == CPU_LIMIT_RATIO else c
+            for c in in_use.chosen.get(snapshot.id, {}).values()
+        ]
         _, recommendation = recommended(used, mined, operator.now_ms)
     else:
         holding, recommendation = view.thresholds, view.recommendation

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import msgspec
 
 from stormpilot.messages.core import TopologySnapshot
 from stormpilot.model.load import node_load_mhz
+from stormpilot.model.readiness import Readiness
 from stormpilot.model.values import Edge, Model, Topology
 from stormpilot.observe.acker import ACKER
 from stormpilot.observe.edges import Rates
@@ -42,7 +43,13 @@ def log_window(traffic_log: TrafficLog, observation: Observation) -> None:
         traffic_log.add("latency", _latency(rates, head), topology.id)
         whole = {**head, **since, "measured": belief.readiness[topology.id].ready}
         traffic_log.add("windows", [_window(model, topology, rates, edge_rows, load_mhz, whole)], topology.id)
-    traffic_log.add("nodes", _nodes(model, observation, load_mhz))
+    guessed = {a.supervisor for t in model.topologies if _guessed(belief.readiness[t.id]) for a in t.assignment}
+    traffic_log.add("nodes", _nodes(model, observation, load_mhz, guessed))
+
+
+def _guessed(readiness: Readiness) -> bool:
+    """Whether a topology whose tasks report is not measured now: a worker that restarts would seem to use nothing."""
+    return readiness.instrumented and not readiness.ready
 
 
 def _head(observation: Observation, snapshot: TopologySnapshot) -> Row:
@@ -198,7 +205,10 @@ def _quantile_ms(histogram: list[tuple[float, int]], q: float) -> float | None:
     return None
 
 
-def _nodes(model: Model, observation: Observation, load_mhz: Mapping[str, float]) -> list[Row]:
+def _nodes(
+    model: Model, observation: Observation, load_mhz: Mapping[str, float], guessed: Collection[str]
+) -> list[Row]:
+    """`guessed`: supervisors whose load is not known."""
     used = {(a.supervisor, a.port) for t in model.topologies for a in t.assignment}
     return [
         {
@@ -212,7 +222,7 @@ def _nodes(model: Model, observation: Observation, load_mhz: Mapping[str, float]
             "cores": s.cores,
             "mhz": s.mhz,
             "limit_mhz": s.limit_mhz,
-            "load_mhz": load_mhz[s.id],
+            "load_mhz": None if s.id in guessed else load_mhz[s.id],
             "memory_mb": s.memory_mb,
             "slots": len(s.slots),
             "ports": s.slots,

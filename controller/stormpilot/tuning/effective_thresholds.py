@@ -5,7 +5,8 @@
 An operator's or owner's number outside of its range (`history.ranges`) is refused, and said so; then the next in this
 order holds. A mined (or frozen) one is taken to the nearer end of the range, and said so: a topology with very much
 noise needs the most careful number that there is, not the default. B(n) is never above the configured one, and where
-several topologies say one, the lowest holds.
+several topologies say one, the lowest holds. What somebody sets for the whole topology holds on every supervisor of
+which nobody set another.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from stormpilot.config import Config
+from stormpilot.config import Config, HistorySection
 from stormpilot.config.section import Section
 from stormpilot.messages.controller_state import ChosenThreshold
 from stormpilot.messages.core import TopologySnapshot
 from stormpilot.messages.settings import ALL, ThresholdSetting, setting_key
-from stormpilot.messages.thresholds import CONTROLS, CPU_LIMIT_RATIO, OVERLOAD_S, ThresholdEntry, Thresholds
+from stormpilot.messages.thresholds import CONTROLS, CPU_LIMIT_RATIO, OVERLOAD_S, Profile, ThresholdEntry, Thresholds
 from stormpilot.model.values import Model
 
 OWNER_KEY = "stormpilot.thresholds"
@@ -56,8 +57,8 @@ class EffectiveThresholds:
 
     def sources(self, topology_id: str) -> dict[str, str]:
         """Where thresholds come from that are not as configured, by name: `mined: 43,180 rows of 30.0 days`."""
-        found = self.chosen.get(topology_id, {})
-        return {c.name: f"{c.source}: {c.text}" for c in found.values() if c.source != "configured"}
+        found = sorted(self.chosen.get(topology_id, {}).values(), key=lambda c: len(c.of), reverse=True)
+        return {c.name: f"{c.source}: {c.text}" for c in found if c.source != "configured"}  # the topology's own last
 
     def limited(self, model: Model) -> Model:
         """The model, whose limits are as configured, with B(n) as it holds."""
@@ -107,6 +108,11 @@ def thresholds_of(snapshot: TopologySnapshot, mined: Mapping[str, Thresholds]) -
     return max(former, key=lambda m: m.mined_at_ms, default=None)
 
 
+def too_old(mined: Thresholds | Profile, history: HistorySection, now_ms: int) -> bool:
+    """Whether what was mined does not count any more: mined long ago, or of a log that ends long ago."""
+    return now_ms - min(mined.mined_at_ms, mined.to_ms) > history.max_age_days * DAY_MS
+
+
 def configured(config: Config, name: str) -> float:
     """The number in controller.yaml (or its default)."""
     section, _, field_name = name.partition(".")
@@ -134,6 +140,7 @@ def _of_topology(
 ) -> dict[Key, ChosenThreshold]:
     found: dict[Key, ChosenThreshold] = {}
     refused: dict[Key, list[str]] = {}
+    said = set[Key]()  # set by somebody, not frozen as it was
 
     def offer(name: str, of: tuple[str, ...], value: Any, source: Any, text: str) -> None:
         key = (name, of)
@@ -154,14 +161,18 @@ def _of_topology(
             value, changed = _into_range(config, s.name, s.value) if s.frozen and s.name in CONTROLS else (s.value, "")
             told = [f"{'frozen' if s.frozen else 'set'} by {s.by or 'somebody'}" + (f": {s.why}" if s.why else "")]
             offer(*key, value, "operator", "; ".join(told + [changed] * bool(changed)))
+            said |= {key} & found.keys() if not s.frozen else set()
     for name, value in _owner_wishes(snapshot):
         if name in config.history.owner_thresholds:
             offer(name, (), value, "owner", f"{OWNER_KEY} of the topology")
+            said |= {(name, ())} & found.keys()
         else:
             refused.setdefault((name, ()), []).append("owner: history.owner_thresholds does not allow it")
     for entry, found_value in _usable(config, mined, now_ms):
         assert mined is not None
         value, changed = _into_range(config, entry.name, found_value)
+        if entry.of and (entry.name, ()) in said:
+            continue
         if entry.name == CPU_LIMIT_RATIO:
             value = min(value, config.decide.cpu_limit_ratio)
         text = _evidence(entry, mined, snapshot.id)
@@ -177,7 +188,7 @@ def _of_topology(
 def _usable(config: Config, mined: Thresholds | None, now_ms: int) -> Iterator[tuple[ThresholdEntry, float]]:
     if mined is None or not config.history.use_thresholds:
         return
-    if now_ms - min(mined.mined_at_ms, mined.to_ms) > config.history.max_age_days * DAY_MS:  # of an old log too
+    if too_old(mined, config.history, now_ms):
         return
     for entry in mined.entries:
         if entry.name in CONTROLS and entry.source == "mined" and entry.value is not None:

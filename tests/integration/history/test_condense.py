@@ -26,11 +26,13 @@ def test_edges_add_up_by_component_without_ackers_and_system_streams(table: Tabl
     rows += [edge(2, "split", "count", 50.0), edge(1, "count", "__acker", 9.0, "__ack_ack")]
     rows += [edge(1, "spout", "__acker", 9.0, "__ack_init"), edge(1, "__system", "count", 9.0)]
     found = collected(edge_windows(table("edges", rows)))
-    assert sorted((r.stream, r.window_to.minute, r.rate_tps, r.rows) for r in found) == [
+    assert sorted((r.stream or "", r.window_to.minute, r.rate_tps, r.rows) for r in found) == [
+        ("", 1, 27.0, 3),
         ("default", 1, 42.0, 2),
         ("default", 2, 50.0, 1),
         ("rare", 1, 1.0, 1),
     ]
+    assert {r.from_component for r in found if r.stream is None} == {None}
 
 
 def test_hours_of_an_executor_have_means_and_the_noise_around_their_line(table: Table) -> None:
@@ -58,5 +60,15 @@ def test_workers_count_threads_and_are_left_out_when_a_part_was_not_measured(tab
     assert set(found) == {(6700, "count", 1), (6700, "sink", 1), (6701, "spout", 1), (6702, "spout", 1)}
     two = found[6700, "count", 1]
     assert (two.threads, two.rate_tps, two.cpu_mhz, two.memory_mb, two.queue) == (2, 20.0, 40.0, 128.0, 7)
+    assert found[6700, "sink", 1].threads == 1
     assert found[6700, "sink", 1].memory_mb == 90.0, "measured, though more is declared"
     assert (found[6701, "spout", 1].rate_tps, found[6702, "spout", 1].rate_tps) == (33.0, 44.0)
+
+
+def test_executors_on_standby_are_no_threads(table: Table) -> None:
+    """Of one that takes all and one that waits for a route, one thread takes it."""
+    rows = [executor(1), executor(1, executor=8, received_tps=0.0, sent_tps=0.0)]
+    rows += [executor(2, received_tps=0.0, sent_tps=0.0), executor(2, executor=8, received_tps=0.0, sent_tps=0.0)]
+    sums = executor_sums(table("executors", rows), whole(table("windows", [window(m, measured=True) for m in (1, 2)])))
+    found = {r.window_to.minute: (r.threads, r.rate_tps) for r in collected(worker_windows(sums))}
+    assert found == {1: (1, 10.0), 2: (2, 0.0)}, "where none has tuples nobody knows which wait"

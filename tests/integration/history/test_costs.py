@@ -13,6 +13,7 @@ from stormpilot.history.mine.cpu import cpu, cpu_bins
 from stormpilot.history.mine.performance import performance
 from stormpilot.history.mine.restart import restart_s
 from stormpilot.history.mine.selectivity import selectivity, taken_in
+from stormpilot.history.mine.surroundings import machines
 from stormpilot.history.mine.weekly_profile import every_window, forecast_error, held_out, profile
 from tests.integration.history.conftest import Made, Table, at, collected, evidence
 
@@ -141,7 +142,9 @@ def batch(made: Made, weeks: int, burst: Callable[[int], bool], topology_id: str
             {**e, "topology_id": topology_id, "window_to": at(minute), "possible": True, "last": at(minute)}
             for e in edges
         ]
-    whole = [{"topology_id": i, "window_to": at(m)} for i in (topology_id, "other-1-1") for m in minutes]
+    whole = [
+        {"topology_id": i, "window_to": at(m), "total_tps": 100.0} for i in (topology_id, "other-1-1") for m in minutes
+    ]
     rows.append({**rows[0], "from_component": "x", "window_to": at(1), "last": at(1)})  # in no window measured whole
     wrong = {"from_component": "a", "to_component": "b", "window_to": at(minutes[-1]), "last": at(minutes[-1])}
     rows.append({**rows[0], **wrong, "rate_tps": 1e20, "possible": False})
@@ -163,9 +166,19 @@ def test_rate_that_is_impossible_is_no_window_without_tuples(made: Made) -> None
         {**only, "topology_id": "i", "window_to": at(m), "rate_tps": rate, "possible": rate < 1e15}
         for m, rate in ((1, 7.0), (2, 1e20))
     ]
-    whole = [{"topology_id": "i", "window_to": at(m)} for m in (1, 2, 3)]
+    whole = [{"topology_id": "i", "window_to": at(m), "total_tps": 7.0 * (m < 3)} for m in (1, 2, 3)]
     found = collected(every_window(made(rows), made(whole)))
     assert sorted((r.window_to.minute, r.rate_tps, r.rows) for r in found) == [(1, 7.0, 1), (3, 0.0, 0)]
+
+
+def test_window_whose_edges_are_lost_is_no_window_without_tuples(made: Made) -> None:
+    """Of a file that cannot be read; tuples of the system alone say that the window's file is there."""
+    only = {**edge("a", "b", 0, 7.0), "topology_id": "i", "possible": True}
+    rows = [{**only, "window_to": at(1)}, {**only, "window_to": at(3), "rate_tps": 2.0}]
+    rows[1] |= {"from_component": None, "stream": None, "to_component": None}
+    whole = [{"topology_id": "i", "window_to": at(m), "total_tps": 7.0 * (m != 4)} for m in (1, 2, 3, 4)]
+    found = collected(every_window(made(rows), made(whole)))
+    assert sorted((r.window_to.minute, r.rate_tps) for r in found) == [(1, 7.0), (3, 0.0), (4, 0.0)]
 
 
 def test_forecast_of_bursts_that_come_at_other_times_is_off(made: Made) -> None:
@@ -186,3 +199,13 @@ def test_restart_is_the_median_of_what_was_measured(table: Table) -> None:
     ]
     (row,) = collected(restart_s(table("outcomes", moves)))
     assert (row.restart_s, row.moves) == (9.0, 3)
+
+
+def test_machines_are_those_of_the_last_hour(table: Table) -> None:
+    """Supervisors that were replaced are no machines that a topology could be given."""
+    node = {"cores": 8.0, "mhz": 2000.0, "limit_mhz": 12_800.0, "load_mhz": 10.0, "memory_mb": 4096.0, "slots": 4}
+    rows = [{"window_to": at(m), "supervisor": "old", **node} for m in (0, 1)]
+    rows += [{"window_to": at(m), "supervisor": "new", **node, "cores": float(c)} for m, c in ((1, 4), (90, 16))]
+    rows += [{"window_to": at(40), "supervisor": "restarts", **node}]
+    found = {r.supervisor: r.cores for r in collected(machines(table("nodes", rows)))}
+    assert found == {"new": 16.0, "restarts": 8.0}

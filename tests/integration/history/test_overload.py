@@ -48,6 +48,15 @@ def test_an_episode_that_a_change_of_the_placement_ends_did_not_end_by_itself(ma
     assert lengths(made, table, "..####...", -60, 4) == [(240.0, True)]
 
 
+def test_overload_while_a_worker_restarts_is_one(made: Made, table: Table) -> None:
+    """Its load is not known then."""
+    seen = nodes("..##..#...")
+    for row in seen[4:6]:
+        row["load_mhz"] = None
+    found = collected(episodes(loads(table("nodes", seen), None), changes(placed(made, -60))))
+    assert [(r.lasted_s, r.by_itself) for r in found] == [(300.0, True)]
+
+
 def test_how_long_it_was_is_not_known_across_a_gap_or_the_ends_of_the_log(made: Made, table: Table) -> None:
     assert lengths(made, table, "##...##          ##...#.....##") == [(60.0, True)]
 

@@ -194,11 +194,13 @@ def profile_of(topology_id: str, error: float) -> Profile:
     )
 
 
-def planned_rates(settings: str, error: float) -> tuple[float, str]:
+def planned_rates(settings: str, error: float, age_days: float = 0.0) -> tuple[float, str]:
     """All tuples/s of the model that the planner got, and the decision's text."""
     w, t = measured_world(settings)
     mine(w, t)
-    w.zookeeper.put(w.paths.profile(t), encode(profile_of(t, error)))
+    mined_ms = T0_MS - int(age_days * 86_400_000)
+    profile = msgspec.structs.replace(profile_of(t, error), mined_at_ms=mined_ms)
+    w.zookeeper.put(w.paths.profile(t), encode(profile))
     seen: list[float] = []
     w.wanted = {t: NEAR}
     plan = w.planner
@@ -220,6 +222,8 @@ def test_plan_is_made_for_the_hour_that_comes_only_when_asked_and_forecast_well(
     forecast, text = planned_rates(ahead, 0.05)
     assert forecast > measured * 2
     assert "planned for the most of the next 150 min" in text
+    assert planned_rates(ahead, 0.05, age_days=44)[0] == forecast
+    assert planned_rates(ahead, 0.05, age_days=46)[0] == measured, "a profile grows old as thresholds do"
 
 
 def test_plan_is_made_for_what_was_measured_where_the_peak_does_not_fit() -> None:

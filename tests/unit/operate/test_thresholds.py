@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 
 from doubles.memory_zookeeper import MemoryZooKeeper
+from stormpilot.config import Config
 from stormpilot.errors import RefusedError
 from stormpilot.messages.core import TopologySnapshot, decode, encode
 from stormpilot.messages.settings import ThresholdSetting, setting_key
 from stormpilot.messages.thresholds import CPU_LIMIT_RATIO, ThresholdEntry, Thresholds
 from stormpilot.operate import Operator
-from stormpilot.operate.thresholds import freeze_threshold, mined_entries
+from stormpilot.operate.thresholds import freeze_threshold, mined_entries, shown_thresholds
 from stormpilot.zookeeper.paths import Paths
 
 ID = "flights-1-1700000000"
@@ -47,3 +48,13 @@ def test_a_proposed_threshold_is_accepted_by_freezing_it(operator: Operator) -> 
 
 def test_freezing_all_that_was_mined_accepts_no_proposal(operator: Operator) -> None:
     assert [e.of for e in mined_entries(operator, "flights")] == [["a"]]
+
+
+def test_limit_of_a_node_is_shown_as_it_holds_for_all_topologies_on_it(operator: Operator) -> None:
+    """What another topology says of the node may be lower."""
+    other = TopologySnapshot(written_at_ms=1, id="b-1-17", name="b", workers=1, components=[], executors=[])
+    operator.zookeeper.put(PATHS.topology(other.id), encode(other))
+    lower = ThresholdSetting(topology=setting_key("b"), name=CPU_LIMIT_RATIO, of=["a"], value=0.4, by="ops")
+    operator.zookeeper.put(PATHS.threshold_setting(lower.key), encode(lower))
+    rows, _, _ = shown_thresholds(operator, "flights", Config())
+    assert [(r.value, r.source) for r in rows if r.name == CPU_LIMIT_RATIO and r.of == ["a"]] == [(0.4, "operator")]

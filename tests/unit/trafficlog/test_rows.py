@@ -118,6 +118,7 @@ def test_window_with_a_silent_task_is_not_a_measured_one(tmp_path: Path) -> None
     assert found["windows"][0]["measured"] is False
     silent = next(e for e in found["executors"] if e["executor"] == 4)
     assert (silent["received_tps"], silent["sent_tps"], silent["measured"]) == (None, None, False)
+    assert {n["load_mhz"] for n in found["nodes"]} == {None}, "what it uses is a guess, and no end of an overload"
 
 
 def test_sent_tuples_are_those_to_other_executors_but_ackers(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from doubles.snapshots import T0_MS, cluster, everywhere, topology
@@ -177,6 +178,21 @@ def test_supervisor_has_its_own_time_for_overloads() -> None:
     in_use = chosen(mined(entry(X, 90.0), entry(X, 300.0, "a")))
     assert in_use.section(ID, "decide", Config().decide).overload_s == 90.0
     assert in_use.overload_s(ID) == {"a": 300.0}
+
+
+def test_what_somebody_sets_for_a_topology_holds_on_every_supervisor() -> None:
+    """An operator's X(n) for a night of batches; what is frozen at the mined number leaves supervisors theirs."""
+    found = mined(entry(X, 180.0), entry(X, 240.0, "a"))
+    setting = ThresholdSetting(topology="flights", name=X, value=3600.0, by="ops", why="batch night")
+    in_use = chosen(found, settings=(setting,))
+    assert (in_use.overload_s(ID), one(in_use, X).value) == ({}, 3600.0)
+    own = ThresholdSetting(topology="flights", name=X, of=["a"], value=900.0, by="ops")
+    assert chosen(found, settings=(setting, own)).overload_s(ID) == {"a": 900.0}
+    frozen = chosen(found, settings=(msgspec.structs.replace(setting, value=180.0, frozen=True),))
+    assert frozen.overload_s(ID) == {"a": 240.0}
+    assert frozen.sources(ID)[X].startswith("operator: frozen by ops"), "of two, the topology's own is told"
+    outside = chosen(found, settings=(msgspec.structs.replace(setting, value=1e9),))
+    assert outside.overload_s(ID) == {"a": 240.0}, "what is refused replaces nothing"
 
 
 def test_low_that_is_not_below_high_is_refused_with_both() -> None:

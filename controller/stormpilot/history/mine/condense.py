@@ -19,15 +19,18 @@ _OF_WINDOWS = ("rate_tps", "memory_mb", "queue")
 
 
 def edge_windows(edges: DataFrame) -> DataFrame:
-    """Rates between components by window, from `edges`; what goes to and from ackers and other system ones is left out.
+    """Rates between components by window, from `edges`; what goes to and from ackers and other system ones is one row.
 
-    Columns: topology_name, topology_id, from_component, stream, to_component, window_to, possible, hour, rate_tps,
-    rows, first, last. Rows without components (logs of version 1) are left out; impossible ones have rows of their own.
+    Columns: topology_name, topology_id, from_component (null: of the system), stream, to_component, window_to,
+    possible, hour, rate_tps, rows, first, last. Rows without components (logs of version 1) are left out; impossible
+    ones have rows of their own.
     """
     between = ["topology_name", "topology_id", "from_component", "stream", "to_component", "window_to", "possible"]
     theirs = ~fn.col("from_component").startswith(_SYSTEM) & ~fn.col("to_component").startswith(_SYSTEM)
+    theirs &= ~fn.col("stream").startswith(_SYSTEM)
     return (
-        edges.where(theirs & ~fn.col("stream").startswith(_SYSTEM))
+        edges.where(theirs.isNotNull())
+        .withColumns({c: fn.when(theirs, fn.col(c)) for c in ("from_component", "stream", "to_component")})
         .withColumn("possible", possible("rate_tps"))
         .groupBy(*between)
         .agg(
@@ -47,8 +50,8 @@ def edge_windows(edges: DataFrame) -> DataFrame:
 
 
 def whole(windows: DataFrame) -> DataFrame:
-    """Which windows of a topology were measured whole, from `windows`: topology_id, window_to."""
-    return windows.where("measured").select("topology_id", "window_to").distinct()
+    """Which windows of a topology were measured whole, from `windows`: topology_id, window_to, total_tps."""
+    return windows.where("measured").groupBy("topology_id", "window_to").agg(fn.max("total_tps").alias("total_tps"))
 
 
 def executor_sums(executors: DataFrame, whole: DataFrame) -> DataFrame:
@@ -89,6 +92,7 @@ def executor_sums(executors: DataFrame, whole: DataFrame) -> DataFrame:
         )
         .agg(
             one.alias("rows"),
+            fn.count_if(rate() > 0).alias("busy"),
             fn.avg("received_tps").alias("received_tps"),
             fn.avg("emitted_tps").alias("emitted_tps"),
             fn.avg("sent_tps").alias("sent_tps"),
@@ -115,6 +119,7 @@ def executor_sums(executors: DataFrame, whole: DataFrame) -> DataFrame:
         fn.when(by_hour, fn.col("mean_cpu_mhz")).otherwise(fn.col("all_cpu_mhz")).alias("cpu_mhz"),
         *(fn.when(by_hour, fn.col(c)).alias(c) for c in _OF_HOURS),
         *(fn.when(by_window, fn.col(c)).alias(c) for c in _OF_WINDOWS),
+        "busy",
         "rows",
         "first",
         "last",
@@ -137,12 +142,13 @@ def executor_hours(sums: DataFrame) -> DataFrame:
 def worker_windows(sums: DataFrame) -> DataFrame:
     """Activity of each component in each worker by window, from `executor_sums`; only workers that were measured whole.
 
-    Columns: topology_name, topology_id, supervisor, port, component, window_to, threads, rate_tps (received; of spouts:
-    emitted, without ids sent), cpu_mhz, memory_mb (measured; declared where it was not), queue (null: not known),
-    rows, first, last.
+    Columns: topology_name, topology_id, supervisor, port, component, window_to, threads (executors with tuples, if any
+    has some: not standbys), rate_tps (received; of spouts: emitted, without ids sent), cpu_mhz, memory_mb (measured;
+    declared where it was not), queue (null: not known), rows, first, last.
     """
     worker = ["topology_name", "topology_id", "supervisor", "port", "component"]
-    at, threads = fn.col("at").alias("window_to"), fn.col("rows").cast("int").alias("threads")
+    threads = fn.when(fn.col("busy") > 0, fn.col("busy")).otherwise(fn.col("rows")).cast("int").alias("threads")
+    at = fn.col("at").alias("window_to")
     return sums.where(fn.col("kind") == WINDOWS).select(
         *worker, at, threads, "cpu_mhz", *_OF_WINDOWS, "rows", "first", "last"
     )

@@ -85,7 +85,7 @@ def mine(
             loads = keep(log.keep(log.query(overload.loads, nodes, log.limits(b) if b else None)))
             workers = keep(log.keep(log.query(worker_loads, sums, loads)))
             asked = {
-                "overload_s": Ask(overload.of_topologies, loads, hours),
+                "overload_s": Ask(overload.of_topologies, loads, hours, keep(log.keep(everyones_changes(log, hours)))),
                 "performance": _by_day(performance, workers),
                 "otd": _by_day(otd.otd, workers),
                 "impossible": Ask(impossible, nodes, sums),
@@ -103,7 +103,7 @@ def mine(
             drop(sums)
         with step("edges"):
             all_edges = keep(log.condensed("edges", ("edges",), edge_windows))
-            edges, every = log.query(possible_edges, all_edges), log.query(every_window, all_edges, measured)
+            edges, every = log.query(known_edges, all_edges), log.query(every_window, all_edges, measured)
             found = log.answers(
                 {
                     "selectivity": _by_day(selectivities, edges, measured, hours),
@@ -191,13 +191,13 @@ def impossible(nodes: DataFrame, sums: DataFrame) -> DataFrame:
 
 def impossible_edges(edges: DataFrame) -> DataFrame:
     """Rows of edges that are left out: name, rows (null: none)."""
-    found = edges.where("NOT possible").agg(count("rows").alias("rows"))
+    found = edges.where("NOT possible AND from_component IS NOT NULL").agg(count("rows").alias("rows"))
     return found.withColumn("name", fn.lit("edges"))
 
 
-def possible_edges(edges: DataFrame) -> DataFrame:
-    """`edge_windows` without what is impossible."""
-    return edges.where("possible")
+def known_edges(edges: DataFrame) -> DataFrame:
+    """`edge_windows` of components, without what is impossible."""
+    return edges.where("possible AND from_component IS NOT NULL")
 
 
 def worker_loads(sums: DataFrame, loads: DataFrame) -> DataFrame:
@@ -208,6 +208,13 @@ def worker_loads(sums: DataFrame, loads: DataFrame) -> DataFrame:
 def cpu_lines(executor_hours: DataFrame, *, by_day: bool) -> DataFrame:
     """`cpu` of its bins."""
     return cpu(cpu_bins(executor_hours, by_day=by_day))
+
+
+def everyones_changes(log: Log, hours: DataFrame) -> DataFrame:
+    """When placements on nodes changed: of all topologies, for a move of any of them ends an overload."""
+    if not log.selection.topologies:
+        return log.query(overload.changes, hours)
+    return log.query(overload.changes_of_all, log.table("executors", of_all=True))
 
 
 def selectivities(edges: DataFrame, measured: DataFrame, hours: DataFrame, *, by_day: bool) -> DataFrame:

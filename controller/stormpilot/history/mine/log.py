@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
@@ -32,6 +32,10 @@ class Selection:
         parts += [f"since {self.since:%Y-%m-%dT%H:%M:%SZ}"] if self.since else []
         parts += [f"until {self.until:%Y-%m-%dT%H:%M:%SZ}"] if self.until else []
         return " ".join(parts)
+
+    def of_all(self) -> Selection:
+        """The same time of all topologies."""
+        return replace(self, topologies=())
 
     def may_hold(self, file: Path, table: str) -> bool:
         """Whether the folders of a file say that selected rows may be in it."""
@@ -81,8 +85,11 @@ class Log(Protocol):
     def skipped(self) -> tuple[Skipped, ...]:
         """Files that are left out."""
 
-    def table(self, name: str) -> DataFrame:
-        """The selected rows of a table, of any version, by the newest schema; none where the log has no such table."""
+    def table(self, name: str, *, of_all: bool = False) -> DataFrame:
+        """The selected rows of a table, of any version, by the newest schema; none where the log has no such table.
+
+        `of_all`: of all topologies, whichever are selected.
+        """
 
     def query(self, make: Callable[..., DataFrame], *inputs: DataFrame | None, **how: object) -> DataFrame:
         """The frame that `make` makes of frames of this log. An engine may remember its query by the name of `make`.

@@ -60,6 +60,13 @@ def changes(executor_hours: DataFrame) -> DataFrame:
     return cut(times.select("supervisor", fn.explode(fn.array("assigned_since", "end")).alias("at")).distinct())
 
 
+def changes_of_all(executors: DataFrame) -> DataFrame:
+    """`changes` from `executors`, of all topologies."""
+    known = executors.where("supervisor IS NOT NULL AND core_mhz IS NOT NULL AND measured AND covered_s > 0")
+    last = fn.col("window_to").alias("last")
+    return changes(known.select("topology_id", "assigned_since", "supervisor", last))
+
+
 def episodes(loads: DataFrame, changes: DataFrame) -> DataFrame:
     """Overloads that began and ended within the log: by, supervisor, first, last, lasted_s, rows, by_itself.
 
@@ -140,9 +147,9 @@ def overload_s(episodes: DataFrame, presence: DataFrame) -> DataFrame:
     )
 
 
-def of_topologies(loads: DataFrame, executor_hours: DataFrame) -> DataFrame:
-    """`overload_s` from the load of nodes and from where executors were."""
-    return overload_s(episodes(loads, changes(executor_hours)), presence(executor_hours))
+def of_topologies(loads: DataFrame, executor_hours: DataFrame, changes: DataFrame) -> DataFrame:
+    """`overload_s` from the load of nodes, from where executors were, and from changes on nodes, of all topologies."""
+    return overload_s(episodes(loads, changes), presence(executor_hours))
 
 
 def _seconds_between(later: Column, earlier: Column) -> Column:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC
 from pathlib import Path
 from urllib.parse import quote, urlsplit
@@ -50,9 +50,9 @@ class SparkLog(FilesRead):
     little: bool = False
     _read: dict[str, set[Path]] = field(default_factory=dict)
 
-    def table(self, name: str) -> DataFrame:
+    def table(self, name: str, *, of_all: bool = False) -> DataFrame:
         """The selected rows of a table, of any version, by the newest schema; none where the log has no such table."""
-        return self._table(name)
+        return replace(self, selection=self.selection.of_all())._table(name) if of_all else self._table(name)
 
     def _table(self, name: str, but: Collection[str] = ()) -> DataFrame:
         """A table without some days."""

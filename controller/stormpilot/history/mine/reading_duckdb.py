@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -54,9 +54,10 @@ class DuckDBLog(FilesRead):
     def _connection(self) -> duckdb.DuckDBPyConnection:
         return self.session.connection
 
-    def table(self, name: str) -> DataFrame:
+    def table(self, name: str, *, of_all: bool = False) -> DataFrame:
         """The selected rows of a table, of any version, by the newest schema; none where the log has no such table."""
-        return self._table(name, self._selected(name))
+        of = replace(self, selection=self.selection.of_all()) if of_all else self
+        return of._table(name, of._selected(name))
 
     def _table(self, name: str, files: Sequence[Path]) -> DataFrame:
         self._read.setdefault(name, set()).update(files)

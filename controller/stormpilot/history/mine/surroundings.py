@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from stormpilot.history.frames import DataFrame, fn
-from stormpilot.history.mine.columns import NODE_NUMBERS, possible, quantile
+from stormpilot.history.mine.columns import NODE_NUMBERS, possible, quantile, seconds
 from stormpilot.history.mine.overload import LOGGED
 from stormpilot.history.mine.performance import PEAK_PERCENTILE
+
+HOUR_S = 3600
 
 
 def graphs(windows: DataFrame) -> DataFrame:
@@ -29,9 +31,15 @@ def peaks(worker_windows: DataFrame) -> DataFrame:
 
 
 def machines(nodes: DataFrame) -> DataFrame:
-    """The supervisors as they were last, from `nodes`: supervisor, cores, mhz (of a core), memory_mb, slots."""
+    """The supervisors of the log's last hour as they were last, from `nodes`.
+
+    Columns: supervisor, cores, mhz (of a core), memory_mb, slots.
+    """
+    known = nodes.where(possible(*NODE_NUMBERS))
+    last = known.agg(fn.max("window_to").alias("log_ends"))
     return (
-        nodes.where(possible(*NODE_NUMBERS))
+        known.crossJoin(last)
+        .where(seconds("log_ends") - seconds("window_to") <= HOUR_S)
         .groupBy("supervisor")
         .agg(*(fn.max_by(c, "window_to").alias(c) for c in ("cores", "mhz", "memory_mb", "slots")))
     )

@@ -12,13 +12,17 @@ WEEK_H, DAY_H = 168, 24
 def every_window(edge_windows: DataFrame, whole: DataFrame) -> DataFrame:
     """Rates of edges in all windows of their topology that were measured whole: 0 where an edge has no row.
 
-    The log has no row of an edge without tuples. A topology submitted anew may have other edges, so that is by its id.
-    Columns: those of `edge_windows` without `possible`; impossible rates are left out.
+    The log has no row of an edge without tuples. A window with tuples and without any row of edges is not known: their
+    file is lost. A topology submitted anew may have other edges, so that is by its id. Columns: those of `edge_windows`
+    without `possible`; impossible rates are left out.
     """
-    edges = edge_windows.select("topology_id", *EDGE).distinct()
-    joined = cut(
-        edges.join(whole, "topology_id").join(edge_windows.drop("hour"), ["topology_id", *EDGE, "window_to"], "left")
-    )
+    at = ["topology_id", "window_to"]
+    with_rows = edge_windows.select(*at).distinct().withColumn("with_rows", fn.lit(True))
+    silent = fn.coalesce("total_tps", fn.lit(0.0)) == 0
+    known = whole.join(with_rows, at, "left").where(fn.coalesce("with_rows", silent)).select(*at)
+    of_components = edge_windows.where(fn.col("from_component").isNotNull()).drop("hour")
+    edges = of_components.select("topology_id", *EDGE).distinct()
+    joined = cut(edges.join(known, "topology_id").join(of_components, ["topology_id", *EDGE, "window_to"], "left"))
     return joined.where(fn.coalesce("possible", fn.lit(True))).select(
         "topology_id",
         *EDGE,
