@@ -28,6 +28,8 @@ GRACE_S = 15.0
 """Time beyond its budget after which a planner counts as hung."""
 MOST_SPANS = 3
 """A planner gets the time again in which it could run and no CPU was free, in so many spans of its time at most."""
+OOM_SCORE = 500
+"""Its `oom_score_adj`: where memory is short the kernel ends the planner rather than the controller."""
 NICENESS = 10
 """A search uses every core for its whole budget: Nimbus, on the same host, goes first."""
 COLD_S = 150.0
@@ -179,6 +181,9 @@ def _exit(code: int | None) -> str:
 def _serve(connection: Connection, target: Target) -> None:
     """The process: answers requests until the other side is gone."""
     os.nice(NICENESS)
+    with contextlib.suppress(OSError):  # no such file: another system than Linux
+        score = Path("/proc/self/oom_score_adj")
+        score.write_text(str(max(int(score.read_text()), OOM_SCORE)))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the controller, which ends us
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # so is what makes it read its configuration anew
     threading.Thread(target=_end_with_parent, daemon=True).start()

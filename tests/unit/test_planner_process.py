@@ -52,6 +52,11 @@ def test_nimbus_goes_first(planner: PlannerProcess) -> None:
     assert os.getpriority(os.PRIO_PROCESS, pid(planner)) == min(own + planner_process.NICENESS, 19)
 
 
+def test_kernel_that_lacks_memory_ends_the_planner_rather_than_the_controller(planner: PlannerProcess) -> None:
+    own, its = (int(Path(f"/proc/{p}/oom_score_adj").read_text()) for p in (os.getpid(), pid(planner)))
+    assert its == max(own, planner_process.OOM_SCORE)
+
+
 def test_an_exception_is_told_and_the_process_goes_on(planner: PlannerProcess) -> None:
     before = pid(planner)
     with pytest.raises(RuntimeError, match="ZeroDivisionError: no traffic at all"):

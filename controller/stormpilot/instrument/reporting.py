@@ -27,12 +27,13 @@ from stormpilot.instrument.counters import BoltCounters, SpoutCounters, cpu_seco
 from stormpilot.instrument.worker_jvm import WorkerJvm
 
 LOAD_STREAM = "stormpilot_load"
+OURS = "_stormpilot_"
 REPORT_SECS_KEY = "stormpilot.report.secs"
 DEFAULT_REPORT_SECS = 5.0
 
 
 class _LoadReportingBase:
-    """Base of both mixins. Its own names start with `_stormpilot_`, so that they meet none of a user's.
+    """Base of both mixins. Its own names start with `OURS`, so that they meet none of a user's.
 
     Counting wraps two methods of the instance once Storm has said who it is: a component that does not report runs the
     very methods that it would run without us.
@@ -48,6 +49,10 @@ class _LoadReportingBase:
 
     def _setup_component(self, storm_conf: dict[str, Any], context: dict[str, Any]) -> None:
         super()._setup_component(storm_conf, context)  # type: ignore[misc]
+        self._stormpilot_begin(storm_conf, context)
+
+    def _stormpilot_begin(self, storm_conf: dict[str, Any], context: dict[str, Any]) -> None:
+        """Begin to count, once Storm has said who this is."""
         try:
             _keep_stdout_off_the_protocol(self)
             if not self._stormpilot_can_report(context):

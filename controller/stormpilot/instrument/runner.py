@@ -1,8 +1,7 @@
-"""`stormpilot_run`: runs a component as `streamparse_run` does, with load reporting added to its class.
+"""`stormpilot_run`: runs a component as `streamparse_run` does, with load reporting added to it.
 
 Same contract: `stormpilot_run [-s json|msgpack] module.Class`, all in one argument as Storm passes it or in several;
-modules are imported from the directory that Storm unpacked the jar into. A class that cannot be derived from runs as
-it is.
+modules are imported from the directory that Storm unpacked the jar into.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from pystorm.bolt import Bolt
 from pystorm.component import _SERIALIZERS
 from pystorm.spout import Spout
 
-from stormpilot.instrument.reporting import LoadReporting, SpoutLoadReporting
+from stormpilot.instrument.reporting import OURS, LoadReporting, SpoutLoadReporting
 
 RESOURCES = "resources"
 
@@ -29,35 +28,36 @@ RESOURCES = "resources"
 def main(argv: Sequence[str] | None = None) -> None:
     """Entry point of the console script."""
     arguments = _parse(sys.argv[1:] if argv is None else argv)
-    protocol_fd = _take_stdout()
-    component_class = instrumented(_import_class(arguments.target_class))
-    component = component_class(serializer=arguments.serializer)
+    stdout, protocol_fd = sys.stdout, _take_stdout()
+    component = _import_class(arguments.target_class)(serializer=arguments.serializer)
     _give_stdout(component, protocol_fd)
+    if sys.stdout is stdout:  # else the component has sent its prints elsewhere
+        sys.stdout = sys.stderr
+    with_reporting(component)
     component.run()
 
 
-def instrumented(component_class: type) -> type:
-    """A class of the same name with the mixin first, or the class itself where it has it or cannot be derived from."""
-    mixin: type
-    if issubclass(component_class, Bolt):
-        mixin = LoadReporting
-    elif issubclass(component_class, Spout):
-        mixin = SpoutLoadReporting
-    else:
-        return component_class
-    if issubclass(component_class, mixin):
-        return component_class
+def with_reporting(component: Any) -> None:
+    """Give a component what the mixin of its kind has, where its class has not got it.
 
-    def body(namespace: dict[str, Any]) -> None:
-        namespace["__module__"] = component_class.__module__
-        namespace["__qualname__"] = component_class.__qualname__
-        namespace["__doc__"] = component_class.__doc__
-
+    To the object, not to a class derived from its own: code that asks for its class finds the one that was written.
+    """
+    mixin = LoadReporting if isinstance(component, Bolt) else SpoutLoadReporting
+    if not isinstance(component, Bolt | Spout) or isinstance(component, mixin):
+        return
     try:
-        return types.new_class(component_class.__name__, (mixin, component_class), exec_body=body)
-    except Exception as e:  # noqa: BLE001 (a metaclass or __init_subclass__ of the user's may raise anything)
-        print(f"stormpilot: {component_class.__name__} runs without load reporting: {e!r}", file=sys.stderr)
-        return component_class
+        for name in (n for n in dir(mixin) if n.startswith(OURS)):
+            value = getattr(mixin, name)
+            setattr(component, name, types.MethodType(value, component) if callable(value) else value)
+        set_up = component._setup_component
+
+        def set_up_and_begin(storm_conf: dict[str, Any], context: dict[str, Any]) -> None:
+            set_up(storm_conf, context)
+            component._stormpilot_begin(storm_conf, context)
+
+        component._setup_component = set_up_and_begin
+    except Exception as e:  # noqa: BLE001 (a component may refuse attributes)
+        print(f"stormpilot: {type(component).__name__} runs without load reporting: {e!r}", file=sys.stderr)
 
 
 def _parse(argv: Sequence[str]) -> argparse.Namespace:
@@ -111,7 +111,6 @@ def _give_stdout(component: Any, protocol_fd: int) -> None:
             wrapped.detach()  # its end would close fd 1
     else:
         serializer.output_stream = os.fdopen(protocol_fd, "wb")
-    sys.stdout = sys.stderr
 
 
 if __name__ == "__main__":

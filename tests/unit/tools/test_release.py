@@ -111,7 +111,7 @@ def test_nothing_in_the_compose_file_listens_beyond_this_machine_or_floats() -> 
 
 def test_the_example_unit_gives_up_root_and_what_it_does_not_need() -> None:
     unit = (REPOSITORY / "deploy" / "systemd" / "stormpilot.service").read_text().splitlines()
-    for line in ("User=stormpilot", "NoNewPrivileges=yes", "ProtectSystem=strict", "CapabilityBoundingSet="):
+    for line in ("User=stormpilot", "NoNewPrivileges=yes", "ProtectSystem=strict", "CapabilityBoundingSet=", "OOMPolicy=continue"):
         assert line in unit
 
 
