@@ -1,9 +1,9 @@
 """The fewest nodes that hold a given rate: under Storm's default scheduler, RAS with measured CPU, and ours.
 
-The reference chain at one rate on the isolated nodes. Under Storm's placement on all of them it is measured what it
-takes. Then everybody plans for one node alone, for two, and so on, as after an operator has drained the others (for
-Storm's own schedulers, which know no drains: taken them away), until a placement holds the rate. Repetitions ask in
-turn forwards and backwards.
+The reference chain on the isolated nodes at one rate, a part of the most that Storm's placement on all of them holds.
+Under that it is measured what it takes. Then everybody plans for one node alone, for two, and so on, as after an
+operator has drained the others (for Storm's own schedulers, which know no drains: taken them away), until a placement
+holds the rate. Repetitions ask in turn forwards and backwards.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from stormpilot.local.cluster import LocalCluster
 from stormpilot.model.values import Exclusion, Model, Plan
 
 FILE = "fewest.json"
-RATE_TPS = 3900.0
-"""Rate that, by its most on all nodes, Storm's default placement carries on a little more than half of them."""
+RATED = 0.85
+"""Of the most that Storm's default placement on all nodes holds: it needs most of them."""
 CARRIED = 0.99
 """Of the rate, in each window: what holds it."""
 GROWTH = 1.5
@@ -37,15 +37,21 @@ WINDOWS, MOST_WINDOWS = 2, 5
 """One after the other that hold the rate, of so many: JVMs of a full node are slow for a while after a move."""
 LEARNED = 4
 """Windows on all nodes, from which is learned what CPU follows from places, as a controller does all the time."""
-CONTENDERS = ("default", "ras", "best")
+STEADY = 0.05
+"""Two windows that do not hold the rate and let through as much, within so much of it: the next ones will, too."""
+UNLIMITED = "best without limit"
+"""`best` that asks as little for CPU as Storm's default does: no B(n)."""
+CONTENDERS = ("default", "ras", "best", UNLIMITED)
 MEASURED_S, TRIAL_S = 150.0, 90.0
 
 
 def measure(cluster: LocalCluster, case: Case, repetitions: int, out: Path, clock: runs.Clock, say: runs.Say) -> None:
     """Measure the trials that are missing, as long as there is time."""
-    case = replace(case, rate_tps=RATE_TPS, steady=True)
     file = out / FILE
     found = _found(out)
+    if "rate_tps" not in found:
+        found["rate_tps"] = runs.rate_tps(cluster, case, RATED, say)
+    case = replace(case, rate_tps=found["rate_tps"], steady=True)
     with runs.running(cluster, case, f"{case.name}-fewest") as job, closing(Placer(cluster)) as placer:
         for _ in range(LEARNED):
             _, model = phase(job, case, saturated=False)
@@ -62,7 +68,7 @@ def measure(cluster: LocalCluster, case: Case, repetitions: int, out: Path, cloc
 
 
 def _found(out: Path) -> dict[str, Any]:
-    asked = {"rate_tps": RATE_TPS, "nodes": runs.NODES, "sleep_ms": SLEEP_MS, "most_windows": MOST_WINDOWS}
+    asked = {"rated": RATED, "nodes": runs.NODES, "sleep_ms": SLEEP_MS, "most_windows": MOST_WINDOWS}
     return runs.begun(out / FILE, asked, "trials")
 
 
@@ -113,7 +119,7 @@ def why_not(windows: Sequence[dict[str, Any]], rate_tps: float) -> str:
 
 
 def judged(measure: Callable[[], dict[str, Any]], rate_tps: float) -> tuple[list[dict[str, Any]], str]:
-    """The last windows, and why they do not hold the rate; measures until they do, `MOST_WINDOWS` at most."""
+    """The last windows, and why they do not hold the rate: until they do, or settle, `MOST_WINDOWS` at most."""
     windows: list[dict[str, Any]] = []
     why = ""
     for _ in range(MOST_WINDOWS):
@@ -123,9 +129,15 @@ def judged(measure: Callable[[], dict[str, Any]], rate_tps: float) -> tuple[list
             windows, why = [], str(e)
             continue
         why = why_not(windows, rate_tps)
-        if len(windows) == WINDOWS and not why:
+        if len(windows) == WINDOWS and (not why or settled(windows, rate_tps)):
             break
     return windows, why
+
+
+def settled(windows: Sequence[dict[str, Any]], rate_tps: float) -> bool:
+    """Whether none of these windows lets the rate through, and all let through as much."""
+    through = [w["throughput_tps"] for w in windows]
+    return max(through) < CARRIED * rate_tps and max(through) - min(through) <= STEADY * max(through)
 
 
 def _trial(
@@ -149,4 +161,13 @@ def _trial(
 def planned(model: Model, nodes: int, who: str, folder: Path) -> Plan | str:
     """A contender's plan for the first nodes of a model, or why there is none."""
     storm: dict[str, StormScheduler] = {"default": DEFAULT, "ras": RAS}
-    return storms(only(model, nodes), storm[who], folder) if who in storm else ours(drained(model, nodes), BEST)
+    if who in storm:
+        return storms(only(model, nodes), storm[who], folder)
+    return ours(drained(unlimited(model) if who == UNLIMITED else model, nodes), BEST)
+
+
+def unlimited(model: Model) -> Model:
+    """The model whose nodes hold whatever CPU all executors of it use."""
+    most_mhz = sum(e.cpu_mhz for t in model.topologies for e in t.executors)
+    nodes = [msgspec.structs.replace(s, cpu_limit_mhz=max(s.limit_mhz, most_mhz)) for s in model.supervisors]
+    return msgspec.structs.replace(model, supervisors=nodes)

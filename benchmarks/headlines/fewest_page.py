@@ -45,10 +45,11 @@ def section(found: dict[str, Any]) -> list[str]:
     for who, nodes in sorted({(t["who"], t["nodes"]) for t in found["trials"]}, key=_in_order):
         ones = [t for t in found["trials"] if (t["who"], t["nodes"]) == (who, nodes)]
         windows = [t["windows"] for t in ones if t["windows"]]
-        figures = ["-", "-"]
+        figures = ["-", "-", "-"]
         if windows:
             figures = [spread([min(w["throughput_tps"] for w in two) for two in windows], ",.0f")]
             figures += [spread([w["mean_ms"] for two in windows for w in two], ".1f")]
+            figures += [spread([_used(w) for two in windows for w in two], ".1f")]
         why = Counter(_short(t["why"]) if not t["windows"] else _kind(t["why"]) for t in ones if not t["holds"])
         told = "; ".join(f"{text} ({n} times)" if 1 < n < len(ones) else text for text, n in why.items())
         held = f"{sum(t['holds'] for t in ones)} of {len(ones)}"
@@ -60,15 +61,18 @@ def section(found: dict[str, Any]) -> list[str]:
             f"The reference chain at {found['rate_tps']:,.0f} tuples/s and nothing else, on the first one, two, ... of "
             f"the {found['nodes']} isolated nodes. Plans are made for these alone, as after an operator has drained "
             "the others (for Storm's schedulers: taken them away), from what was measured on all: Storm's default and "
-            "RAS (`ras-default`, measured CPU declared) by Storm's own classes, ours by `best`. A placement holds the "
+            "RAS (`ras-default`, measured CPU declared) by Storm's own classes, ours by `best`, which fills no node "
+            "over its CPU, and by `best` that asks as little for CPU as Storm's default. A placement holds the "
             f"rate if {fewest.WINDOWS} windows one after the other{_of(found)} have {fewest.CARRIED:.0%} of it, no "
             f"tuple fails, and the mean latency does not grow by more than {fewest.GROWTH - 1:.0%}; the first number "
             "of nodes that does ends the search. Repetitions ask in turn forwards and backwards. "
             f"{found['cpu']}, load average "
             f"{min(loads):.1f} to {max(loads):.1f}; executors that find no tuple sleep {found['sleep_ms']} ms."
         ),
-        table(["placement", "nodes", "held it", "least tuples/s", "mean ms of a window", "why not"], lines),
-        *_why(found["trials"]),
+        table(
+            ["placement", "nodes", "held it", "least tuples/s", "mean ms of a window", "CPU (nodes)", "why not"], lines
+        ),
+        *_why(found),
     ]
 
 
@@ -92,25 +96,32 @@ def _short(why: str) -> str:
     return re.sub(r"(\d+)\.\d+", r"\1", why.split(": ", 1)[-1] if "Not enough resources" in why else why)
 
 
-def _why(trials: Sequence[dict[str, Any]]) -> list[str]:
-    """Why Storm's default, which asks nobody for CPU, may hold the rate where the others find no room."""
-    held = {t["nodes"] for t in trials if t["who"] == "default" and t["holds"]}
-    refused = {t["nodes"] for t in trials if t["who"] == "best" and t["why"] and not t["windows"]}
-    if not held & refused:
+def _used(window: dict[str, Any]) -> float:
+    """CPU of a window, in nodes that are busy all the time."""
+    return sum(window["cpu_per_node_percent"].values()) / 100
+
+
+def _why(found: dict[str, Any]) -> list[str]:
+    """Why `best` may need more nodes than without a limit of CPU."""
+    limited, free = (
+        [t for t in found["trials"] if t["who"] == who and t["holds"]] for who in ("best", fewest.UNLIMITED)
+    )
+    counts = [min((t["nodes"] for t in held), default=found["nodes"] + 1) for held in (limited, free)]
+    if not free or counts[0] <= counts[1]:
         return []
-    busiest = [
-        max(w["cpu_per_node_percent"].values())
-        for t in trials
-        if t["who"] == "default" and t["holds"]
-        for w in t["windows"]
-    ]
+    everywhere = [_used(w) for t in found["trials"] if t["nodes"] == found["nodes"] for w in t["windows"]]
+    few = [_used(w) for t in free if t["nodes"] == counts[1] for w in t["windows"]]
+    most = f"On all nodes the rate takes the CPU of {spread(everywhere, '.1f')} nodes, " if everywhere else ""
     return [
         filled(
-            "`best` finds no room where Storm's default, which asks nobody for CPU, holds the rate (its node "
-            f"{min(busiest):.0f}% to {max(busiest):.0f}% busy). What executors were measured to use is on all nodes "
-            "mostly the CPU of tuples between them; in fewer workers a part of it is not needed, and `best` relies on "
-            "so much of that as was learned of the topology "
-            "([decision 18](../decisions/0018-cpu-by-places.md)). That all of it is gone in one worker, its threads "
-            "for sending too, nobody can have learned who saw four workers alone."
+            f"{most}on {counts[1]} that of {spread(few, '.1f')}. The difference is not work: a thread that finds no "
+            "tuple looks again every "
+            f"{found['sleep_ms']} ms, one that finds some sends few at a time, and tuples go through other workers. A "
+            "node that is full lets threads look less often, and each takes more tuples at once. `best` takes the CPU "
+            "that was measured for what is needed, less what it learned that places save "
+            "([decision 18](../decisions/0018-cpu-by-places.md)), so it never fills a node in the hope that threads "
+            "give way, and needs more nodes. Trial runs tell what components need when they are busy: "
+            "[`size`](sizes.md) counts slots by these. Who knows that his threads mostly wait declares more CPU than "
+            "nodes have (`supervisor.cpu.capacity`), as for RAS: B(n) is a part of what is declared."
         )
     ]

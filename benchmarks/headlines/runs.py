@@ -79,7 +79,7 @@ def measure(cluster: LocalCluster, case: Case, passes: int, out: Path, *, clock:
         say(f"{case.name}: the time is over; start again to go on")
         return False
     if shared or not case.given:
-        case = replace(case, rate_tps=shared.parameters["rate_tps"] if shared else _rate_tps(cluster, case, say))
+        case = replace(case, rate_tps=shared.parameters["rate_tps"] if shared else rate_tps(cluster, case, RATED, say))
     with running(cluster, case, case.name) as job, closing(Placer(cluster)) as placer:
         if shared is None:
             shared = _prepared(job, case, file, say)
@@ -90,14 +90,14 @@ def measure(cluster: LocalCluster, case: Case, passes: int, out: Path, *, clock:
     return whole
 
 
-def _rate_tps(cluster: LocalCluster, case: Case, say: Say) -> float:
-    """`RATED` of what Storm's default placement holds."""
+def rate_tps(cluster: LocalCluster, case: Case, part: float, say: Say) -> float:
+    """Such a part of what Storm's default placement holds, in tuples/s."""
     with running(cluster, case, f"{case.name}-calibration") as job:
         most_tps = phase(job, case, saturated=True)[0]["throughput_tps"]
     ended(cluster, job)
-    rate_tps = float(f"{RATED * most_tps:.2g}")
-    say(f"{case.name}: at most {most_tps:.0f} tuples/s under Storm's default, measured at {rate_tps:g}")
-    return rate_tps
+    rated_tps = float(f"{part * most_tps:.2g}")
+    say(f"{case.name}: at most {most_tps:.0f} tuples/s under Storm's default, measured at {rated_tps:g}")
+    return rated_tps
 
 
 def _prepared(job: Job, case: Case, file: Path, say: Say) -> Prepared:

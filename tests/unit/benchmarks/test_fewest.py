@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from benchmarks.headlines import fewest, fewest_page
@@ -16,6 +18,7 @@ from stormpilot.model.values import Model, Plan, TopologyPlan, Worker
 def trial(who: str, repetition: int, nodes: int, holds: bool) -> dict[str, Any]:
     """A placement on so many nodes that holds the rate, or does not."""
     window = {"throughput_tps": 100.0 if holds else 60.0, "mean_ms": 8.0, "failed": 0}
+    window["cpu_per_node_percent"] = dict.fromkeys("abcd"[:nodes], 50.0)
     why = "" if holds else "60 tuples/s came through"
     return {
         **{"who": who, "repetition": repetition, "nodes": nodes, "holds": holds, "why": why},
@@ -64,6 +67,8 @@ def test_a_placement_holds_the_rate_once_two_windows_do_however_slow_it_begins()
     assert told(100.0, 100.0) == (2, ""), "and measures no more"
     assert told(100.0, 90.0, 100.0, 90.0, 100.0) == (2, "90 tuples/s came through")
     assert told(100.0, 90.0, 100.0, 90.0, None) == (0, "no tuple was acked in a window")
+    assert told(60.0, 62.0) == (2, "60 tuples/s came through"), "two alike: the next ones would be, too"
+    assert told(60.0, 70.0, 72.0) == (2, "70 tuples/s came through")
 
 
 def test_fewest_nodes_are_a_headline_once_each_contender_has_an_answer() -> None:
@@ -71,15 +76,28 @@ def test_fewest_nodes_are_a_headline_once_each_contender_has_an_answer() -> None
     run["trials"] = [trial("best", 1, 2, True), trial("default", 1, 3, True)]
     assert fewest_page.headline(run) == []
     run["trials"] += [trial("ras", 1, n, False) for n in (1, 2, 3, 4)] + [trial("best", 2, 3, True)]
+    run["trials"] += [trial(fewest.UNLIMITED, 1, 1, True)]
     assert fewest.fewest(run, "ras") == [None]
     (told,) = fewest_page.headline(run)
-    assert told[1] == "Storm default 3; Storm RAS more than there are; `best` 2, 3"
+    assert told[1] == "Storm default 3; Storm RAS more than there are; `best` 2, 3; `best without limit` 1"
     assert told[3] == "yes"
     run["trials"] += [trial("default", 2, 3, False), trial("default", 2, 4, True), trial("ras", 2, 3, True)]
     assert fewest_page.headline(run)[0][3] == "**no** (1 of 2)", "in each repetition"
     text = "\n".join(fewest_page.section(run))
-    assert "| Storm default | 3 | 1 of 2 | 80 (60 to 100) | 8.0 (8.0 to 8.0) | less came through |" in text
+    assert "| Storm default | 3 | 1 of 2 | 80 (60 to 100) | 8.0 (8.0 to 8.0) | 1.5 (1.5 to 1.5) | less came" in text
+    assert "takes the CPU of 2.0 (2.0 to 2.0) nodes, on 1 that of 0.5 (0.5 to 0.5)" in text.replace("\n", " ")
     assert text.index("| Storm default | 4 |") < text.index("declared | 1 | 0 of 1 |") < text.index("| `best` | 2 |")
+
+
+def test_best_without_a_limit_fills_a_node_that_best_does_not() -> None:
+    t = topology("t", {"spout": 2, "bolt": 4}, streams=[("spout", "bolt")], workers=4)
+    t = msgspec.structs.replace(t, executors=[msgspec.structs.replace(e, cpu_mhz=900.0) for e in t.executors])
+    nodes = [supervisor(f"n{n}", 2, mhz=1000.0) for n in range(4)]
+    model = Model(supervisors=nodes, topologies=[t], traffic=[])
+    assert isinstance(fewest.planned(model, 1, "best", Path()), str)
+    plan = fewest.planned(model, 1, fewest.UNLIMITED, Path())
+    assert isinstance(plan, Plan)
+    assert {w.supervisor for w in plan.topologies[0].workers} == {"n0"}
 
 
 def test_plans_for_fewer_nodes_know_no_others() -> None:
