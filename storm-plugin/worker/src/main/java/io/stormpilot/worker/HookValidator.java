@@ -34,6 +34,8 @@ public final class HookValidator implements ITopologyValidator {
   /** Hooks of Nimbus's storm.yaml, for topologies that name none: Storm replaces its list. */
   private List<?> hooksOfNimbus = List.of();
 
+  private Map<String, Object> confOfNimbus = Map.of();
+
   @Override
   public void prepare(Map<String, Object> conf) {
     Object name = conf.get(NEXT);
@@ -42,6 +44,7 @@ public final class HookValidator implements ITopologyValidator {
       next = ReflectionUtils.newInstance(name.toString().strip());
     }
     next.prepare(conf);
+    confOfNimbus = conf;
     if (conf.get(Config.TOPOLOGY_AUTO_TASK_HOOKS) instanceof List<?> hooks) {
       hooksOfNimbus = hooks;
     }
@@ -56,7 +59,7 @@ public final class HookValidator implements ITopologyValidator {
       LOG.warn("submitted {} without the load hook", name, e);
     }
     try {
-      List<String> routable = RoutableTopology.change(conf, topology);
+      List<String> routable = RoutableTopology.change(conf, confOfNimbus, topology);
       if (!routable.isEmpty()) {
         LOG.info("{}: tuples to {} follow routes", name, routable);
       }

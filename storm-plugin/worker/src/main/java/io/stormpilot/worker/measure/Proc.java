@@ -47,12 +47,11 @@ public final class Proc {
    * ambiguous.
    */
   public List<Child> childrenOf(String threadName) {
-    byte[] comm = comm(threadName);
     List<Child> found = List.of();
     try (DirectoryStream<Path> threads = Files.newDirectoryStream(root.resolve("self/task"))) {
       for (Path thread : threads) {
         List<Child> children =
-            Arrays.equals(comm, readComm(thread)) ? children(thread) : List.<Child>of();
+            names(readComm(thread), threadName) ? children(thread) : List.<Child>of();
         if (!children.isEmpty() && !found.isEmpty()) {
           return List.of();
         }
@@ -150,9 +149,25 @@ public final class Proc {
     }
   }
 
-  private static byte[] comm(String threadName) {
+  /**
+   * Whether the kernel's name is that of a thread: its first bytes or, as JVMs newer than 25 have
+   * it, its begin and end with two dots between.
+   */
+  private static boolean names(byte[] comm, String threadName) {
     byte[] name = threadName.getBytes(StandardCharsets.UTF_8);
-    return name.length <= COMM_BYTES ? name : Arrays.copyOf(name, COMM_BYTES);
+    if (name.length <= COMM_BYTES) {
+      return Arrays.equals(comm, name);
+    }
+    if (Arrays.equals(comm, Arrays.copyOf(name, COMM_BYTES))) {
+      return true;
+    }
+    String shortened = new String(comm, StandardCharsets.ISO_8859_1);
+    String whole = new String(name, StandardCharsets.ISO_8859_1);
+    int dots = shortened.indexOf("..");
+    return dots > 0
+        && dots + 2 < shortened.length()
+        && whole.startsWith(shortened.substring(0, dots))
+        && whole.endsWith(shortened.substring(dots + 2));
   }
 
   private static byte[] readComm(Path thread) {

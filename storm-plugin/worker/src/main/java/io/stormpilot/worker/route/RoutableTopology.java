@@ -1,17 +1,21 @@
 package io.stormpilot.worker.route;
 
 import com.google.gson.Gson;
+import com.google.gson.JsonElement;
 import com.google.gson.JsonObject;
 import com.google.gson.JsonParseException;
 import com.google.gson.JsonParser;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 import org.apache.storm.generated.Bolt;
 import org.apache.storm.generated.ComponentCommon;
+import org.apache.storm.generated.GlobalStreamId;
 import org.apache.storm.generated.Grouping;
 import org.apache.storm.generated.InvalidTopologyException;
 import org.apache.storm.generated.StormTopology;
+import org.apache.storm.generated.StreamInfo;
 
 /**
  * Lets the tuples of a topology that is being submitted follow routes, as {@code stormpilot submit
@@ -23,6 +27,7 @@ public final class RoutableTopology {
   public static final String STANDBY_EXECUTORS = "stormpilot.standby.executors";
   private static final String COLLECTOR = "stormpilot-collector";
   private static final String TASKS = "topology.tasks";
+  private static final String MOST_TASKS = "topology.max.task.parallelism";
 
   /** Far more than a cluster runs, and far from the end of Storm's 32 bits. */
   private static final int MOST_STANDBY = 100_000;
@@ -35,10 +40,12 @@ public final class RoutableTopology {
   /**
    * Change a topology as its configuration asks for; done twice, it changes nothing more.
    *
+   * @param defaults Nimbus's configuration, which holds where the topology's says nothing
    * @return the bolts that can be routed, all of whose inputs follow; empty where nothing is asked
    * @throws InvalidTopologyException the configuration asks for what cannot be; nothing is changed
    */
-  public static List<String> change(Map<String, Object> conf, StormTopology topology)
+  public static List<String> change(
+      Map<String, Object> conf, Map<String, Object> defaults, StormTopology topology)
       throws InvalidTopologyException {
     Map<String, Integer> standby = standby(conf.get(STANDBY_EXECUTORS));
     boolean asked = conf.get(ROUTABLE) == null ? !standby.isEmpty() : is(conf.get(ROUTABLE));
@@ -46,7 +53,7 @@ public final class RoutableTopology {
       return List.of();
     }
     Map<String, Bolt> bolts = new TreeMap<>(topology.deepCopy().get_bolts());
-    bolts.forEach(RoutableTopology::follow);
+    bolts.forEach((id, bolt) -> follow(id, bolt, topology));
     List<String> routable =
         bolts.keySet().stream().filter(id -> follows(bolts.get(id).get_common())).toList();
     for (Map.Entry<String, Integer> wish : standby.entrySet()) {
@@ -58,7 +65,9 @@ public final class RoutableTopology {
                 + " is no bolt that can be routed; those that can: "
                 + String.join(", ", routable));
       }
-      add(wish.getKey(), bolts.get(wish.getKey()).get_common(), wish.getValue());
+      Map<String, Object> merged = new HashMap<>(defaults);
+      merged.putAll(conf);
+      add(wish.getKey(), bolts.get(wish.getKey()).get_common(), wish.getValue(), merged);
     }
     topology.set_bolts(bolts);
     return routable;
@@ -98,10 +107,31 @@ public final class RoutableTopology {
             + wishes);
   }
 
-  private static void follow(String id, Bolt bolt) {
+  private static void follow(String id, Bolt bolt, StormTopology topology) {
     if (!id.equals(COLLECTOR) && bolt.get_common().get_inputs() != null) {
-      bolt.get_common().get_inputs().replaceAll((stream, grouping) -> routed(grouping));
+      bolt.get_common()
+          .get_inputs()
+          .replaceAll(
+              (stream, grouping) ->
+                  namesMissingFields(grouping, stream, topology) ? grouping : routed(grouping));
     }
+  }
+
+  /** Whether Storm will reject the grouping: of ours it would not know that it is one by fields. */
+  private static boolean namesMissingFields(
+      Grouping grouping, GlobalStreamId stream, StormTopology topology) {
+    if (grouping.getSetField() != Grouping._Fields.FIELDS) {
+      return false;
+    }
+    String source = stream.get_componentId();
+    ComponentCommon common = null;
+    if (topology.get_spouts().containsKey(source)) {
+      common = topology.get_spouts().get(source).get_common();
+    } else if (topology.get_bolts().containsKey(source)) {
+      common = topology.get_bolts().get(source).get_common();
+    }
+    StreamInfo sent = common == null ? null : common.get_streams().get(stream.get_streamId());
+    return sent == null || !sent.get_output_fields().containsAll(grouping.get_fields());
   }
 
   private static boolean follows(ComponentCommon common) {
@@ -134,7 +164,7 @@ public final class RoutableTopology {
     return original == null ? grouping : RoutedGrouping.of(original);
   }
 
-  private static void add(String id, ComponentCommon common, int count)
+  private static void add(String id, ComponentCommon common, int count, Map<String, Object> conf)
       throws InvalidTopologyException {
     JsonObject config;
     try {
@@ -149,20 +179,31 @@ public final class RoutableTopology {
     if (config.has(RoutedGrouping.STANDBY)) {
       return; // whoever submitted it did this already
     }
-    if (config.has(TASKS)) {
+    int wanted = (common.is_set_parallelism_hint() ? common.get_parallelism_hint() : 1) + count;
+    Double tasks = number(TASKS, config, conf);
+    Double most = number(MOST_TASKS, config, conf);
+    if (tasks != null || (most != null && most < wanted)) {
       throw new InvalidTopologyException(
           STANDBY_EXECUTORS
               + ": "
               + id
-              + " says how many tasks it has ("
-              + TASKS
-              + "): raise that and set "
+              + " gets no task more from Storm, for "
+              + (tasks != null ? TASKS : MOST_TASKS)
+              + " says how many it has: raise that and set "
               + RoutedGrouping.STANDBY
               + " yourself");
     }
-    int executors = common.is_set_parallelism_hint() ? common.get_parallelism_hint() : 1;
-    common.set_parallelism_hint(executors + count);
+    common.set_parallelism_hint(wanted);
     config.addProperty(RoutedGrouping.STANDBY, count);
     common.set_json_conf(config.toString());
+  }
+
+  /** A number of a component's configuration, else of its topology's; null where neither has it. */
+  private static Double number(String key, JsonObject config, Map<String, Object> conf) {
+    JsonElement own = config.get(key);
+    if (own != null && !own.isJsonNull()) {
+      return own.getAsDouble();
+    }
+    return conf.get(key) instanceof Number n ? n.doubleValue() : null;
   }
 }

@@ -60,6 +60,17 @@ class ProcTest {
     assertEquals(1_250_000_000L, proc().cpuNanos(found.get(0)));
   }
 
+  /** JVMs newer than 25 keep both ends of a long name. */
+  @Test
+  void childOfAThreadWhoseNameIsShortenedInTheMiddleIsFound() throws IOException {
+    thread(10, "Thread-..[3, 3]", "77");
+    thread(11, "Thread-..[4, 4]", "88");
+    process(77, "python", 1, 1, 4242);
+    process(88, "python", 1, 1, 4343);
+    assertEquals(List.of(new Child(77, 4242)), proc().childrenOf("Thread-19-split-executor[3, 3]"));
+    assertEquals(List.of(), proc().childrenOf("Thread-19-split-executor[5, 5]"));
+  }
+
   @Test
   void threadsThatCannotBeToldApartHaveNoChildren() throws IOException {
     thread(10, "same", "77");

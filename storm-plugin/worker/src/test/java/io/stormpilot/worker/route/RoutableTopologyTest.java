@@ -34,6 +34,7 @@ import org.junit.jupiter.params.provider.ValueSource;
 class RoutableTopologyTest {
 
   private static final GlobalStreamId WORDS = new GlobalStreamId("words", "default");
+  private static final Map<String, Object> NIMBUS = Map.of();
 
   /** Java bolts with every grouping there is, and a shell bolt as streamparse sends one. */
   private static StormTopology topology() {
@@ -76,7 +77,7 @@ class RoutableTopologyTest {
     StormTopology changed = topology();
     assertEquals(
         List.of("any", "fixed", "keyed", "near", "shell"),
-        RoutableTopology.change(Map.of("stormpilot.routable", true), changed));
+        RoutableTopology.change(Map.of("stormpilot.routable", true), NIMBUS, changed));
     assertEquals("SHUFFLE", grouping(changed, "any"));
     assertEquals("SHUFFLE", grouping(changed, "shell"));
     assertEquals("LOCAL_OR_SHUFFLE", grouping(changed, "near"));
@@ -84,7 +85,7 @@ class RoutableTopologyTest {
     assertEquals("FIELDS", grouping(changed, "one"), "global: by fields, of which there are none");
     assertEquals("SHUFFLE", grouping(changed, "stormpilot-collector"));
     StormTopology again = changed.deepCopy();
-    RoutableTopology.change(Map.of("stormpilot.routable", "true"), again);
+    RoutableTopology.change(Map.of("stormpilot.routable", "true"), NIMBUS, again);
     assertEquals(changed, again);
     assertEquals(topology().get_spouts(), changed.get_spouts());
   }
@@ -99,7 +100,7 @@ class RoutableTopologyTest {
     StormTopology topology = builder.createTopology();
     assertEquals("FIELDS [\"word\"]", grouping(topology, "declared"));
     Map<String, Object> conf = Map.of("stormpilot.standby.executors", Map.of("declared", 1));
-    assertEquals(List.of("declared"), RoutableTopology.change(conf, topology));
+    assertEquals(List.of("declared"), RoutableTopology.change(conf, NIMBUS, topology));
     assertThrows(IllegalArgumentException.class, () -> RoutedGrouping.of("ALL"));
   }
 
@@ -119,7 +120,7 @@ class RoutableTopologyTest {
         .customGrouping("words", new PartialKeyGrouping());
     StormTopology topology = builder.createTopology();
     Map<String, Object> conf = Map.of("stormpilot.routable", true);
-    assertEquals(List.of("ours"), RoutableTopology.change(conf, topology));
+    assertEquals(List.of("ours"), RoutableTopology.change(conf, NIMBUS, topology));
     assertEquals("FIELDS [\"word\"]", grouping(topology, "ours"));
     assertEquals("CUSTOM_SERIALIZED", grouping(topology, "others"));
   }
@@ -129,8 +130,8 @@ class RoutableTopologyTest {
     Map<String, Object> conf =
         Map.of("stormpilot.standby.executors", Map.of("keyed", 2L, "shell", 1));
     StormTopology changed = topology();
-    RoutableTopology.change(conf, changed);
-    RoutableTopology.change(conf, changed);
+    RoutableTopology.change(conf, NIMBUS, changed);
+    RoutableTopology.change(conf, NIMBUS, changed);
     ComponentCommon keyed = changed.get_bolts().get("keyed").get_common();
     assertEquals(4, keyed.get_parallelism_hint());
     assertTrue(keyed.get_json_conf().contains("\"stormpilot.standby\":2"));
@@ -148,7 +149,7 @@ class RoutableTopologyTest {
             Map.of("stormpilot.routable", false, "stormpilot.standby.executors", Map.of("any", 1)),
             Map.of("stormpilot.standby.executors", Map.of()))) {
       StormTopology same = topology();
-      assertEquals(List.of(), RoutableTopology.change(conf, same));
+      assertEquals(List.of(), RoutableTopology.change(conf, NIMBUS, same));
       assertEquals(topology(), same);
     }
   }
@@ -159,9 +160,52 @@ class RoutableTopologyTest {
     StormTopology same = topology();
     Map<String, Object> conf =
         Map.of("stormpilot.standby.executors", Map.of("any", 1, component, 1));
-    var e = assertThrows(InvalidTopologyException.class, () -> RoutableTopology.change(conf, same));
+    var e =
+        assertThrows(
+            InvalidTopologyException.class, () -> RoutableTopology.change(conf, NIMBUS, same));
     assertTrue(e.get_msg().contains("stormpilot.standby.executors: " + component), e.get_msg());
     assertEquals(topology(), same);
+  }
+
+  /**
+   * Of ours Storm does not know that it is one by fields, and the first tuple would end a worker.
+   */
+  @Test
+  void groupingByFieldsThatItsSourceDoesNotSendIsLeftForStormToReject() throws Exception {
+    TopologyBuilder builder = new TopologyBuilder();
+    builder.setSpout("words", new TestWordSpout());
+    builder.setBolt("typo", new TestWordCounter(), 2).fieldsGrouping("words", new Fields("wrod"));
+    builder
+        .setBolt("nowhere", new TestWordCounter())
+        .fieldsGrouping("words", "none", new Fields("word"));
+    builder.setBolt("nobody", new TestWordCounter()).fieldsGrouping("gone", new Fields("word"));
+    StormTopology topology = builder.createTopology();
+    StormTopology same = topology.deepCopy();
+    assertEquals(
+        List.of(), RoutableTopology.change(Map.of("stormpilot.routable", true), NIMBUS, topology));
+    assertEquals(same, topology);
+  }
+
+  /** Storm makes as many tasks as before, and one of them would get no tuples any more. */
+  @Test
+  void standbyWithoutATaskOfItsOwnIsRejected() throws Exception {
+    Map<String, Object> standby = Map.of("stormpilot.standby.executors", Map.of("any", 1));
+    for (String key : List.of("topology.tasks", "topology.max.task.parallelism")) {
+      StormTopology same = topology();
+      Map<String, Object> conf = new HashMap<>(standby);
+      conf.put(key, 2);
+      var e =
+          assertThrows(
+              InvalidTopologyException.class, () -> RoutableTopology.change(conf, NIMBUS, same));
+      assertTrue(e.get_msg().contains("gets no task more from Storm, for " + key), e.get_msg());
+      assertThrows(
+          InvalidTopologyException.class,
+          () -> RoutableTopology.change(standby, Map.of(key, 2), same));
+      assertEquals(topology(), same);
+    }
+    StormTopology enough = topology();
+    RoutableTopology.change(standby, Map.of("topology.max.task.parallelism", 3), enough);
+    assertEquals(3, enough.get_bolts().get("any").get_common().get_parallelism_hint());
   }
 
   @Test
@@ -181,7 +225,7 @@ class RoutableTopologyTest {
               InvalidTopologyException.class,
               () ->
                   RoutableTopology.change(
-                      Map.of("stormpilot.standby.executors", wishes), topology()));
+                      Map.of("stormpilot.standby.executors", wishes), NIMBUS, topology()));
       assertTrue(e.get_msg().contains("expected {component: number of executors}"), e.get_msg());
     }
   }
