@@ -127,7 +127,7 @@ def _outcome(change: Resizing | Switching, plan_id: str | None) -> str:
     if plan_id is not None:
         return f"applied: {change.topology_id} runs by plan {plan_id}"
     if change.rebalanced:
-        return f"rebalanced: {change.topology_id} has its threads, {change.controller} places them"
+        return f"rebalanced: {change.topology_id} has its threads; {change.by_whom}"
     if change.switched and change.before != change.threads:
         return f"switched: {change.topology_id} has its threads, nothing restarted"
     placed = f" and workers already; where they run is up to {change.controller}" if change.controller else " already"

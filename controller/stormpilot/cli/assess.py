@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -20,7 +20,7 @@ from stormpilot.cli.stdout import print_and_write
 from stormpilot.errors import NothingFoundError, RefusedError
 
 if TYPE_CHECKING:
-    from stormpilot.model.values import Model, Plan
+    from stormpilot.model.values import Model, Plan, Topology
     from stormpilot.nimbus import Nimbus
     from stormpilot.observe.assess import Certainty, Observed
 
@@ -28,10 +28,12 @@ OURS, FALLBACK = "io.stormpilot.PilotScheduler", "stormpilot.fallback.scheduler"
 SAMPLED, SAMPLE_RATE = "topology.stats.sample.rate", 0.05
 LOADAWARE_OFF = "topology.disable.loadaware.messaging"
 SIGMAS = 1.96
+HOSTS = 5  # named in a note
 FEW_SAMPLES = 100  # behind an edge: its rate may be off by a tenth and more
 RULES = "memory that components share is not told by Nimbus: plans keep it, this estimate does not"
 MEMORY = "memory is not part of it"
 CPU = "CPU of bolts that are not Java is only the JVM's part"
+SILENT = "{} use more CPU than Storm's default of 4 cores, and declare none: a plan may use a fifth more there"
 COLUMNS = (
     *("topology", "executors", "tuples/s", "between nodes", "planned", "moved"),
     *("counted (s)", "pairs assumed", "error"),
@@ -99,10 +101,12 @@ def assess(
         raise NothingFoundError(f"no topology runs on the cluster of Nimbus at {nimbus}")
     if output is not None:
         files.write(output, estimated, "model")
-    plan = _planned(estimated, planner, seed, budget)
+    plan = _planned(estimated, planner, seed, budget, cpu_limit)
     rows = [_estimate(estimated, plan, o, sure, held.get(o.topology.id, [])) for o, sure in seen]
     everywhere = held.get("", [])
-    notes = [*([RULES] if resource_aware(scheduler) else [MEMORY]), CPU, *plan.notes]
+    over = [s.host for s in estimated.supervisors if s.limit_mhz > 1.000001 * cpu_limit * s.cpu_mhz]
+    silent = [SILENT.format(", ".join(over[:HOSTS]) + ", ..." * (len(over) > HOSTS))] if over else []
+    notes = [*([RULES] if resource_aware(scheduler) else [MEMORY]), CPU, *silent, *plan.notes]
     answer = {
         "nimbus": nimbus,
         "scheduler": scheduler,
@@ -144,7 +148,14 @@ def _read(connection: Nimbus, cpu_limit: float) -> tuple[Model, dict[str, list[s
     from stormpilot.observe.assess import Observed, certainty, model_of
     from stormpilot.observe.assess_ras import Declared, with_declared
     from stormpilot.observe.isolation import isolated, kept_apart
-    from stormpilot.observe.storm_keys import POOLS, Held, held_by_cluster, held_by_topology, isolates_by_user
+    from stormpilot.observe.storm_keys import (
+        POOLS,
+        Held,
+        held_by_cluster,
+        held_by_topology,
+        isolates_by_user,
+        resource_aware,
+    )
 
     conf = connection.conf()
     scheduler = _scheduler(conf)
@@ -161,7 +172,7 @@ def _read(connection: Nimbus, cpu_limit: float) -> tuple[Model, dict[str, list[s
         held[t.id] = [str(h) for h in held_by_topology(own, declared[t.id].components, fallback=scheduler)]
         o = Observed(
             topology=t,
-            workers=int(own.get("topology.workers") or t.workers),
+            workers=t.workers or int(own.get("topology.workers") or 1),  # a rebalance changes no configuration
             executors=connection.statistics(t.id),
             subscriptions=connection.subscriptions(t.id),
             loadaware=not own.get(LOADAWARE_OFF, False),
@@ -171,7 +182,8 @@ def _read(connection: Nimbus, cpu_limit: float) -> tuple[Model, dict[str, list[s
     for i, (key, value) in own_hosts.items():
         held[i].append(f"{key} is {value}")
     supervisors = connection.supervisors()
-    estimated = model_of(supervisors, [o for o, _ in seen], cpu_limit, LoadSection())
+    default_counts = resource_aware(scheduler)
+    estimated = model_of(supervisors, [o for o, _ in seen], cpu_limit, LoadSection(), default_counts=default_counts)
     estimated = with_declared(estimated, declared, supervisors, scheduler)
     estimated = kept_apart(estimated, own_hosts, scheduler)
     return _fixed(estimated, held), held, seen
@@ -182,16 +194,16 @@ def _fixed(model: Model, held: dict[str, list[str]]) -> Model:
     from stormpilot.model.subset import all_slots
 
     slots = all_slots(model)
-    topologies = [
-        msgspec.structs.replace(t, fixed_workers=sorted({(a.supervisor, a.port) for a in t.assignment} & slots))
-        if held[""] or held.get(t.id)
-        else t
-        for t in model.topologies
-    ]
+    topologies = [_as_it_is(t, slots) if held[""] or held.get(t.id) else t for t in model.topologies]
     return msgspec.structs.replace(model, topologies=topologies)
 
 
-def _planned(model: Model, planner: str, seed: int, budget_s: float) -> Plan:
+def _as_it_is(topology: Topology, slots: Collection[tuple[str, int]]) -> Topology:
+    own = sorted({(a.supervisor, a.port) for a in topology.assignment}.intersection(slots))
+    return msgspec.structs.replace(topology, fixed_workers=own, workers=max(topology.workers, len(own)))
+
+
+def _planned(model: Model, planner: str, seed: int, budget_s: float, cpu_limit: float) -> Plan:
     from stormpilot.cli.planning_time import planning_time
     from stormpilot.model.values import Infeasible
     from stormpilot.planner import compute
@@ -200,7 +212,8 @@ def _planned(model: Model, planner: str, seed: int, budget_s: float) -> Plan:
     with planning_time(began_s, began_s + budget_s) as clock:
         answer = compute(model, planner, {}, seed=seed, left_s=clock.left_s, traffic="flow")
     if isinstance(answer, Infeasible):
-        raise RefusedError(f"no plan ({answer.constraint}): {answer.text}; --cpu-limit 1 lets nodes be filled")
+        more = "; --cpu-limit 1 lets nodes be filled" if answer.constraint == "cpu" and cpu_limit < 1 else ""
+        raise RefusedError(f"no plan ({answer.constraint}): {answer.text}{more}")
     return answer
 
 

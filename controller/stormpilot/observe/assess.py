@@ -13,13 +13,19 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+import msgspec
+
 from stormpilot.config.sections import LoadSection
+from stormpilot.model.load import node_load_mhz
 from stormpilot.model.values import Assigned, Component, Edge, Executor, Input, Model, Supervisor, Topology
 from stormpilot.nimbus import ExecutorStatistics, RunningTopology, Subscription, SupervisorInfo
+from stormpilot.observe.capacity import DEFAULT_CPU_POINTS
 
 MHZ = 1000.0
 """Of every core: nobody told the clock, and shares of a node are the same whatever it is."""
 DEFAULT_CORES = 4.0
+GROWN = 1.2
+"""A host that declares nothing is believed to bear so many times what it does."""
 FIRST_PORT = 6700
 ACKER = "__acker"
 SMALL_PART = 0.01  # of a topology's tuples: how sure less than that is does not matter
@@ -50,9 +56,18 @@ class Certainty:
 
 
 def model_of(
-    supervisors: Iterable[SupervisorInfo], observed: Iterable[Observed], cpu_limit_ratio: float, load: LoadSection
+    supervisors: Iterable[SupervisorInfo],
+    observed: Iterable[Observed],
+    cpu_limit_ratio: float,
+    load: LoadSection,
+    *,
+    default_counts: bool = False,
 ) -> Model:
-    """The model: supervisors of one host are one node, as Nimbus tells of an executor its host and port only."""
+    """The model: supervisors of one host are one node, as Nimbus tells of an executor its host and port only.
+
+    Storm's 400 points of a supervisor whose owner said nothing hold no plan below what its host does now, and a little
+    more (`GROWN`); with `default_counts` (the resource-aware scheduler) they count as if they were declared.
+    """
     seen = list(observed)
     ports: defaultdict[str, set[int]] = defaultdict(set)
     for o in seen:
@@ -64,7 +79,22 @@ def model_of(
     nodes = [_node(host, own, ports[host], cpu_limit_ratio) for host, own in sorted(by_host.items())]
     known = {n.host: n.id for n in nodes}
     built = [_topology(o, known, load) for o in seen]
-    return Model(supervisors=nodes, topologies=[t for t, _ in built], traffic=[e for _, edges in built for e in edges])
+    model = Model(supervisors=nodes, topologies=[t for t, _ in built], traffic=[e for _, edges in built for e in edges])
+    if default_counts:
+        return model
+    now_mhz, silent = node_load_mhz(model), {h for h, own in by_host.items() if undeclared(own)}
+    return msgspec.structs.replace(
+        model,
+        supervisors=[
+            msgspec.structs.replace(n, cpu_limit_mhz=max(n.limit_mhz, GROWN * now_mhz[n.id])) if n.host in silent else n
+            for n in nodes
+        ],
+    )
+
+
+def undeclared(supervisors: Iterable[SupervisorInfo]) -> bool:
+    """Whether the CPU of a host with these supervisors is what Storm says where nobody said anything."""
+    return all(s.cpu_points in (0.0, DEFAULT_CPU_POINTS) for s in supervisors)
 
 
 def certainty(o: Observed, sample_rate: float) -> Certainty:
@@ -89,7 +119,8 @@ def certainty(o: Observed, sample_rate: float) -> Certainty:
 def _node(host: str, supervisors: Sequence[SupervisorInfo], used: set[int], cpu_limit_ratio: float) -> Supervisor:
     slots = sorted(used)
     free = (p for p in range(FIRST_PORT, 65536) if p not in used)
-    slots += [next(free) for _ in range(sum(s.slots for s in supervisors) - len(slots))]
+    taken = max(sum(s.used_slots for s in supervisors), len(slots))  # of topologies that are not active, too
+    slots += [next(free) for _ in range(sum(s.slots for s in supervisors) - taken)]
     cores = sum(s.cpu_points for s in supervisors) / 100 or DEFAULT_CORES * len(supervisors)
     return Supervisor(
         id=supervisors[0].id,

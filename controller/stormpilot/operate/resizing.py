@@ -14,9 +14,9 @@ import msgspec
 
 from stormpilot.config import LoadSection
 from stormpilot.decide.reasons import Reason
-from stormpilot.errors import RefusedError
+from stormpilot.errors import RefusedError, StormpilotError, UnreachableError
 from stormpilot.messages.core import TopologySnapshot, Worker
-from stormpilot.messages.settings import ALL, setting_key
+from stormpilot.messages.settings import ALL, Mode, setting_key
 from stormpilot.model.constraints import constrained
 from stormpilot.model.subset import subset
 from stormpilot.model.values import Exclusion, Executor, Infeasible, Model, Plan, Supervisor, Topology, TopologyPlan
@@ -25,6 +25,7 @@ from stormpilot.nimbus import Nimbus
 from stormpilot.observe.reader import NO_SNAPSHOT, Reader, StoreSnapshot
 from stormpilot.observe.settings import Settings
 from stormpilot.operate.nodes import measured_nodes
+from stormpilot.operate.pauses import mode_of
 from stormpilot.operate.placing import await_snapshot, put_in_force, refuse_paused, refuse_unsigned
 from stormpilot.operate.topology_ref import topology_ref
 from stormpilot.printable import counted
@@ -113,6 +114,7 @@ class Resizing:
     workers: list[Worker] = field(default_factory=list)
     component_of: dict[int, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    by_whom: str = ""
     rebalanced: bool = False
     switched: ClassVar[bool] = False
 
@@ -177,16 +179,23 @@ class Resizing:
             counted = Counter(e.component for e in snapshot.executors)
             return snapshot.workers == slots and all(counted[c] == n for c, n in self.threads.items())
 
-        seen = await_snapshot(self.zookeeper, self.paths, self.topology_id, there, timeout_s + wait_s)
+        try:
+            seen = await_snapshot(self.zookeeper, self.paths, self.topology_id, there, timeout_s + wait_s)
+        except UnreachableError as e:
+            raise self._after_rebalancing(e) from e
         if self.controller:
             return None
         tell("placing")
         try:
             return self._place(seen, by, timeout_s, key)
-        except RefusedError as e:
-            if not self.rebalanced:
-                raise
-            raise RefusedError(f"Storm has rebalanced {self.name} to these threads, but it is not placed: {e}") from e
+        except (RefusedError, UnreachableError) as e:
+            raise self._after_rebalancing(e) from e
+
+    def _after_rebalancing(self, e: StormpilotError) -> StormpilotError:
+        """The same error, which says what Storm has done before."""
+        if not self.rebalanced:
+            return e
+        return type(e)(f"Storm has rebalanced {self.name} to these threads, but it is not placed: {e}")
 
     def _place(self, seen: StoreSnapshot, by: str, timeout_s: float, key: bytes | None) -> str:
         """Plan what Storm made of it on what is free in this reading, and put that in force."""
@@ -283,9 +292,11 @@ def resizing(
         made.notes.append(f"slots of killed topologies, which Nimbus has no more, count as free: {names}")
     many = [c for c, n in threads.items() if n < len(tasks[c])]
     if made.controller:
+        mode, _ = mode_of(seen, running.name, running.id)
+        made.by_whom = placed_by(running.name, made.controller, mode)
         made.notes.append(
-            f"a controller leads ({made.controller}) and places what is rebalanced: the slots above are what this size "
-            "was planned on, not where its threads go"
+            f"a controller leads: {made.by_whom}: the slots above are what this size was planned on, not where its "
+            "threads go"
         )
     if many:
         made.notes.append(
@@ -293,6 +304,15 @@ def resizing(
             "model holds for as many processes as threads"
         )
     return made
+
+
+def placed_by(name: str, controller: str, mode: Mode | None) -> str:
+    """A clause: who places what was rebalanced."""
+    if mode == "off":
+        return f"Storm's own scheduler places its threads, for {name} is in mode off"
+    if mode == "advise":
+        return f"Storm's own scheduler places its threads, and {controller} proposes where they go (mode advise)"
+    return f"{controller} places its threads"
 
 
 def _free(

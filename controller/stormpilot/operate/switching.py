@@ -40,6 +40,7 @@ class Switching:
     active: Mapping[str, list[int]]
     notes: Sequence[str]
     controller: ClassVar[str] = ""
+    by_whom: ClassVar[str] = ""
     rebalanced: ClassVar[bool] = False
     switched: ClassVar[bool] = True
 
@@ -138,7 +139,7 @@ def switching(
 
 
 def _executors(snapshot: TopologySnapshot, component: str, view: RouteView | None) -> Executors:
-    """Those of a component; where nothing is routed, all of them get tuples, and that cannot change."""
+    """Those of a component; where nothing is routed, or none of it stands by, all get tuples, and that stays so."""
     slots: dict[int, SlotName] = {}
     active: list[int] = []
     for e in snapshot.executors:
@@ -149,4 +150,6 @@ def _executors(snapshot: TopologySnapshot, component: str, view: RouteView | Non
         slots[e.start] = e.supervisor, e.port
         if view is None or any(e.start <= task <= e.end for task in view.active):
             active.append(e.start)
-    return Executors(slots, active, view is not None)
+    own = next((c for c in snapshot.components if c.id == component), None)
+    standby = len(active) < len(slots) or (own is not None and STANDBY_KEY in own.config)
+    return Executors(slots, active, view is not None and standby)

@@ -45,7 +45,8 @@ def switched(
 ) -> Switched:
     """Executors that support a rate, or come near to it, changed from those that get tuples now one at a time.
 
-    As long as the rate is not supported, one more executor of what is full first begins to get tuples, that with which
+    Of components with static needs as many get tuples as these say, as far as there are any, at whatever rate. As long
+    as the rate is not supported, one more executor of what is full first begins to get tuples, that with which
     most is supported. Where it is, those that are not needed for it end. Of equal ones the node counts that is fullest,
     then the lowest begins, the highest ends. Each step is the best one by itself: other steps may need fewer executors.
 
@@ -58,7 +59,9 @@ def switched(
     cores
         Of each supervisor, in cores of a slot.
     """
-    now = _Tried(problem, executors, {c: sorted(e.active) for c, e in executors.items()}, rate_tps, cores)
+    least = {c.id: c.static.threads for c in problem.components if c.static is not None}
+    active = {c: _at_least(e, least.get(c, 1)) for c, e in executors.items()}
+    now = _Tried(problem, executors, active, rate_tps, cores)
     while now.short:
         chances = [now.with_(component, start) for component, start in now.beginning()]
         best = max(chances, key=lambda tried: tried.rating, default=now)
@@ -71,6 +74,13 @@ def switched(
             break
         now = max(left, key=lambda tried: tried.rating)
     return Switched(now.active, now.supported_tps, now.limiting)
+
+
+def _at_least(executors: Executors, count: int) -> list[int]:
+    """Those that get tuples and, where they are fewer, the lowest of the others."""
+    active = sorted(executors.active)
+    others = sorted(set(executors.slots) - set(active)) if executors.routable else []
+    return sorted([*active, *others[: max(count - len(active), 0)]])
 
 
 class _Tried:
@@ -119,9 +129,10 @@ class _Tried:
             yield from self._one_of_each_slot(c, (s for s in sorted(self._slots(c)) if s not in self.active[c]))
 
     def ending(self) -> Iterator[tuple[str, int]]:
-        """Executors that could end: none is the last of its component."""
+        """Executors that could end: none is the last of its component, or of those that its static needs are."""
+        static = {c.id: c.static.threads for c in self._of[0].components if c.static is not None}
         for c, starts in sorted(self.active.items()):
-            if len(starts) > 1:
+            if len(starts) > static.get(c, 1):
                 yield from self._one_of_each_slot(c, reversed(starts))
 
     def _slots(self, component: str) -> Mapping[int, SlotName]:

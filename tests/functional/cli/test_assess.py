@@ -16,6 +16,7 @@ from streamparse import thrift as storm
 from doubles.commands import Run
 from doubles.fake_nimbus import FakeNimbus, serving
 from interrupts import interrupt, sigint
+from stormpilot.model.load import node_load_mhz
 from stormpilot.model.values import RESERVED_CPU, Model
 
 RAS = "org.apache.storm.scheduler.resource.ResourceAwareScheduler"
@@ -66,6 +67,8 @@ class CountingNimbus(FakeNimbus):
     scheduler: str = ""
     resources: dict[str, float] = field(default_factory=dict)
     execute_ms: float = EXECUTE_MS
+    workers: int | None = 2
+    used_slots: int | None = 0
 
     def getNimbusConf(self) -> str:  # noqa: N802
         return json.dumps({"storm.scheduler": self.scheduler})
@@ -74,6 +77,9 @@ class CountingNimbus(FakeNimbus):
         summary = super().getClusterInfo()
         for s in summary.supervisors:
             s.total_resources = self.resources
+            s.num_used_workers = s.num_used_workers if self.used_slots is None else self.used_slots
+        for t in summary.topologies:
+            t.num_workers = t.num_workers if self.workers is None else self.workers
         return summary
 
     def getTopologyConf(self, id: str) -> str:  # noqa: N802
@@ -165,6 +171,41 @@ def test_a_topology_that_would_be_held_stays_as_it_is_and_its_key_is_named(run: 
     assert "topology.spread.components" in words["heldBy"][0]
     done = run("assess", "--nimbus", f"{nimbus.host}:{nimbus.port}")
     assert "held: words: topology.spread.components is" in " ".join(done.out.split())
+
+
+def test_default_capacity_is_nobodys_statement(run: Run, nimbus: CountingNimbus, tmp_path: Path) -> None:
+    """Hosts of 16 cores whose owners declared nothing: Storm says 400 points, and they do more than that."""
+    nimbus.resources, nimbus.execute_ms = {"cpu.pcore.percent": 400.0}, 15.0
+    found = assess(run, nimbus, "-o", tmp_path / "model.json")
+    model = msgspec.json.decode((tmp_path / "model.json").read_bytes(), type=Model)
+    busy = node_load_mhz(model)
+    assert max(busy.values()) > 4000
+    assert {s.host: s.limit_mhz for s in model.supervisors} == {
+        s.host: pytest.approx(max(3200.0, 1.2 * busy[s.id])) for s in model.supervisors
+    }
+    assert any("use more CPU than Storm's default of 4 cores" in note for note in found["notes"])
+    nimbus.resources = {"cpu.pcore.percent": 401.0}
+    done = run("assess", "--nimbus", f"{nimbus.host}:{nimbus.port}", "--cpu-limit", "1", "--budget", "1")
+    assert (done.code, "no plan (cpu)" in done.err, "--cpu-limit 1" in done.err) == (1, True, False)
+
+
+def test_a_rebalanced_topology_has_the_workers_that_it_has(run: Run, nimbus: CountingNimbus, tmp_path: Path) -> None:
+    """Its configuration says what was submitted."""
+    nimbus.workers = 3
+    assess(run, nimbus, "-o", tmp_path / "model.json")
+    model = msgspec.json.decode((tmp_path / "model.json").read_bytes(), type=Model)
+    assert [t.workers for t in model.topologies] == [3]
+    nimbus.workers, nimbus.conf = 1, {"topology.workers": 1, "topology.spread.components": ["count"]}
+    assert assess(run, nimbus)["topologies"][0]["movedExecutors"] == 0, "held, on more workers than it asks for"
+
+
+def test_slots_of_topologies_that_are_not_active_are_taken(run: Run, nimbus: CountingNimbus, tmp_path: Path) -> None:
+    nimbus.used_slots = 3
+    assess(run, nimbus, "-o", tmp_path / "model.json")
+    model = msgspec.json.decode((tmp_path / "model.json").read_bytes(), type=Model)
+    own = {(a.supervisor, a.port) for t in model.topologies for a in t.assignment}
+    used = {s.id: len([1 for supervisor, _ in own if supervisor == s.id]) for s in model.supervisors}
+    assert {s.id: len(s.slots) for s in model.supervisors} == {i: n + (4 - max(3, n)) for i, n in used.items()}
 
 
 def test_people_read_it_too(run: Run, nimbus: CountingNimbus) -> None:

@@ -18,7 +18,8 @@ from stormpilot.messages.rollouts import Rollout, RolloutStepPart
 from stormpilot.messages.routes import STANDBY_KEY, Routes
 from stormpilot.messages.settings import AuditRecord, PauseSetting
 from stormpilot.operate.operator import Operator
-from stormpilot.operate.switching import Switching, switching
+from stormpilot.operate.routes import routes
+from stormpilot.operate.switching import Switching, _executors, switching
 from stormpilot.sizing.problem import Problem
 
 PLACES = {1: "a", 2: "a", 3: "a", 4: "b", 5: "b", 6: "c", 7: "c", 8: "a"}
@@ -89,6 +90,21 @@ def test_what_supports_the_rate_already_is_left_as_it_is(capsys: pytest.CaptureF
     assert "pi 1, source 1" in said  # and not those on standby
     assert "note: these support 100/s of each source" in said
     assert f"nothing was changed: {at.id} has these threads already" in said
+
+
+def test_a_component_without_standbys_keeps_its_tuples_though_it_can_be_routed() -> None:
+    """As the proposal says: only components with executors on standby change."""
+    at = world(standby=4)
+    at.put(PATHS.topology(at.id), at.snapshot)
+    snapshot = at.snapshot
+    parts = [msgspec.structs.replace(c, config={}) for c in snapshot.components]
+    without = msgspec.structs.replace(snapshot, components=parts)
+    view = next(v for v in routes(Operator(at.zookeeper, PATHS, "ann", "", now_ms=T0_MS), at.id) if v.component == "pi")
+    everyone = msgspec.structs.replace(view, active=list(range(2, 8)))
+    assert not _executors(without, "pi", everyone).routable
+    assert _executors(snapshot, "pi", everyone).routable, "declared: some of it stood by"
+    assert _executors(without, "pi", view).routable
+    assert not _executors(snapshot, "pi", None).routable
 
 
 def test_a_dry_run_writes_nothing() -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
+import msgspec
 import pytest
 
 from sizing_problems import model, problem
 from stormpilot.sizing.prediction import SlotName
+from stormpilot.sizing.problem import Static
 from stormpilot.sizing.switching import Executors, Switched, switched
 
 PI = model("pi", (1, 100.0, 0.8, 0.2), (2, 110.0, 0.9, 0.2))
@@ -71,6 +73,19 @@ def test_a_full_node_is_relieved_by_executors_elsewhere() -> None:
     """One thread needs 0.72 of a core for 90/s, and its node has half a core: another one takes all of it."""
     assert chosen([2], 90.0).active["pi"] == [2]
     assert chosen([2], 90.0, {"a": 0.5, "b": 1.0, "c": 1.0}).active["pi"] == [4]
+
+
+@pytest.mark.parametrize("active", [[2, 3, 4, 5, 6], [2, 4], [2, 3, 4]])
+def test_static_needs_are_of_as_many_threads_at_any_rate(active: list[int]) -> None:
+    """One thread supports any rate as well: that says nothing of how many are needed."""
+    static = Static(threads=3, cpu_share=0.1, memory_share=0.1)
+    of = problem([], [("source", "pi", 1.0)])
+    parts = [msgspec.structs.replace(c, static=static) if c.id == "pi" else c for c in of.components]
+    of = msgspec.structs.replace(of, components=parts)
+    executors = {"source": Executors({1: A}, [1], False), "pi": Executors(PI_SLOTS, active, True)}
+    assert switched(of, executors, 50.0, ALIKE).threads["pi"] == 3
+    fixed = {**executors, "pi": Executors(PI_SLOTS, [2], False)}
+    assert switched(of, fixed, 50.0, ALIKE).threads["pi"] == 1
 
 
 def test_what_cannot_be_routed_is_what_limits() -> None:

@@ -1,0 +1,24 @@
+"""The source of a trial is heard as long as it goes on."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from doubles.memory_zookeeper import MemoryZooKeeper
+from stormpilot.errors import UnreachableError
+from stormpilot.trials import feeder
+from stormpilot.trials.feeder import Feeder, Times
+from stormpilot.zookeeper.paths import Paths
+
+
+def test_a_source_that_is_gone_is_not_waited_for_though_its_last_words_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody killed the trial's topology: what its source wrote last is still there."""
+    monkeypatch.setattr(feeder, "HEARD_S", 0.05)
+    monkeypatch.setattr(feeder, "POLL_S", 0.001)
+    store = MemoryZooKeeper(lambda: 1_000)
+    last = {"trial": 1, "elapsedS": 3.0, "points": [[1.0, 0.01, 5]], "failed": 0, "inFlight": 0}
+    store.put(Paths().trial("t-1-17", "source-0"), json.dumps(last).encode())
+    with pytest.raises(UnreachableError, match="tells nothing for"):
+        Feeder(store, Paths(), "t-1-17", tasks=1).feed(10.0, Times(warm_up_s=10.0, trial_s=60.0))
