@@ -86,6 +86,10 @@ class Metrics:
         r.register(_OnScrape(board, limit_s, notifications, now_ms))
         ProcessCollector(registry=r)
 
+    def led_anew(self) -> None:
+        """Begin anew: rollouts that ended while another controller led were counted by that one."""
+        self._ended = None
+
     def cycle_done(self, looked: CompletedCycle) -> None:
         """Count a cycle."""
         report = looked.report

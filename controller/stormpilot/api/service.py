@@ -132,6 +132,8 @@ class Service:
     def leading(self, epoch: int) -> None:
         """We lead."""
         self._watch = EventDetector()
+        if self._metrics is not None:
+            self._metrics.led_anew()
         before = self.board.leader
         self.board.become("leading", epoch=epoch)
         after = f" after {before}" if before else ""

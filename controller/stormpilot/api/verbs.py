@@ -78,12 +78,15 @@ def route_of(verb: Verb) -> HTTPRouteHandler:
 
 
 @post("/config/reload", sync_to_thread=True, guards=[needs(Role.admin)], status_code=202)
-def config_reload(source: From, data: JSONBody[Body]) -> dict[str, str]:
+def config_reload(request: Asked, source: From, data: JSONBody[Body]) -> dict[str, str]:
     """Reload controller.yaml, as SIGHUP does; the log says what changed or why not. Admin only."""
     if source.reload is None:
         raise ProblemError(409, "REFUSED", "this controller cannot reload its configuration: restart it")
     if data.dry_run:
         return {"text": "nothing was reloaded; `stormpilot config check` says what is wrong with the file"}
+    text = "controller.yaml is read anew"
+    asked = Change(verb="config reload", target="controller.yaml", before=None, after=None, text=text)
+    source.operator(caller_of(request).name, data.why).write([], asked)
     source.reload()
     return {"text": "the configuration is reloaded; the log says what changed, or why the old one stays"}
 

@@ -55,6 +55,7 @@ def apply_size(
     from stormpilot.config import load
     from stormpilot.nimbus import Address, Nimbus
     from stormpilot.operate.operator import Operator
+    from stormpilot.operate.placing import refuse_unsigned
     from stormpilot.operate.resizing import resizing
     from stormpilot.operate.switching import switching
     from stormpilot.sizing.allocation import allocate
@@ -83,6 +84,8 @@ def apply_size(
                 made = resizing(
                     session, where.paths, client, problem, sized, wanted, placement.value, seed=seed, load=counts
                 )
+                if not made.controller:
+                    refuse_unsigned(client.conf(), key)
                 if not dry_run:
                     plan_id = made.carry_out(
                         client, wait_s=wait, timeout_s=timeout, by=user(), tell=shown.update, key=key

@@ -146,10 +146,18 @@ def ask(how: Steering, wait: bool, verb: Callable[[Operator], Change]) -> None:
                 time.sleep(LOOK_S)
     if not how.as_table:
         print_json({"change": change, "outcome": found})
-    if found.result.startswith("refused"):
+    if found.result.startswith("refused") or _could_not(found.result):
         raise RefusedError(f"{change.target}: {found.result}")
     if how.as_table:
         say(f"{change.target}: {found.result}")
+
+
+def _could_not(result: str) -> bool:
+    """Whether the leading controller was kept from planning; that nothing better was found is an answer."""
+    from stormpilot.decide.reasons import NOTHING_BETTER
+
+    code = result.removeprefix("skip: ").partition(":")[0]
+    return result.startswith("skip: ") and code not in {str(r.value) for r in NOTHING_BETTER}
 
 
 def _held_by(operator: Operator, topology: str) -> str:
@@ -176,18 +184,32 @@ def _act(how: Steering, connection: Any, verb: Callable[[Operator], Change], *, 
         looked = verb(operator(True))
         if looked.danger:
             _confirm(looked)
+            _still(looked, verb(operator(True)))
     change = verb(operator(False))
     if show:
         _show(change, how)
     return change
 
 
+def _still(looked: Change, now: Change) -> None:
+    """`RefusedError` unless what was confirmed is what would be done now: another plan may be proposed by now."""
+    if lines_of(looked, asked=True) != lines_of(now, asked=True) or looked.danger != now.danger:
+        became = "; ".join([*(line.strip() for line in lines_of(now, asked=True)), *([now.danger] * bool(now.danger))])
+        raise RefusedError(f"nothing was changed, for it is not what you looked at any more: {became}")
+
+
 def _confirm(change: Change) -> None:
-    if not sys.stdin.isatty():
+    if sys.stdin is None or not sys.stdin.isatty():
         raise RefusedError(f"{change.danger}: confirm with --yes (or look with --dry-run)")
     for line in lines_of(change, asked=True):
         note(line)
-    if not typer.confirm(f"{change.danger}. Continue?", err=True):
+    try:
+        confirmed = typer.confirm(f"{change.danger}. Continue?", err=True)
+    except typer.Abort as e:
+        if isinstance(e.__cause__ or e.__context__, KeyboardInterrupt):
+            raise KeyboardInterrupt from e
+        confirmed = False
+    if not confirmed:
         raise RefusedError("nothing was changed")
 
 

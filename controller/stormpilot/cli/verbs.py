@@ -98,7 +98,7 @@ def wait_until_empty(how: Steering, host: str, timeout_s: float | None) -> None:
         whole = 0
         while True:
             left = draining(Operator(connection, how.where.paths, user()), host)
-            if left.total == 0:
+            if left.total == 0 and not left.unread:
                 break
             whole = max(whole, left.total)
             of_each = [
@@ -106,12 +106,15 @@ def wait_until_empty(how: Steering, host: str, timeout_s: float | None) -> None:
                 + (f" ({left.decisions[topology]})" if topology in left.decisions else "")
                 for topology, n in sorted(left.executors.items())
             ]
+            if left.unread:
+                of_each.append(f"not known to be empty: {left.unread}")
             if not connection.children([how.where.paths.leader])[0]:
                 of_each.append("no controller leads: nothing moves (stormpilot status)")
             shown.update("; ".join(of_each), whole - left.total, whole)
             if deadline is not None and time.monotonic() > deadline:
-                rest = counted(left.total, "executor")
-                raise RefusedError(f"{host}: {rest} left after {timeout_s:g} s; it stays drained")
+                rest = f"{counted(left.total, 'executor')} left"
+                rest = rest if left.total else f"not known to be empty ({left.unread})"
+                raise RefusedError(f"{host}: {rest} after {timeout_s:g} s; it stays drained")
             time.sleep(LOOK_S)
     if how.as_table:
         say(f"{host}: is empty")

@@ -344,6 +344,15 @@ class Reason(enum.StrEnum):
         return list(Reason).index(self)
 
 
+NOTHING_BETTER = frozenset(
+    {
+        *(Reason.NO_BETTER_PLAN, Reason.THROUGHPUT_WOULD_FALL, Reason.RATE_WOULD_RISE),
+        *(Reason.GAIN_BELOW_THRESHOLD, Reason.GAIN_BELOW_COST, Reason.GAIN_NOT_SUSTAINED),
+    }
+)
+"""Answers to a search: what runs is as good. With every other gate nobody looked, or what was found cannot be."""
+
+
 def reasons_table() -> list[Row]:
     """All rows, in their order."""
     return [reason.row for reason in Reason]

@@ -51,12 +51,20 @@ class Operator:
 
     def topologies(self) -> dict[str, TopologySnapshot]:
         """Running topologies, by id; what cannot be read is left out."""
+        return {i: s for i, s in self._snapshots().items() if s is not None}
+
+    def unread(self) -> list[str]:
+        """Ids of the topologies that cannot be read."""
+        return sorted(i for i, s in self._snapshots().items() if s is None)
+
+    def _snapshots(self) -> dict[str, TopologySnapshot | None]:
         ids = self.zookeeper.children([self.paths.topology()])[0]
         paths = [self.paths.topology(i) for i in ids]
-        found = {}
+        found: dict[str, TopologySnapshot | None] = {}
         for i, path, node in zip(ids, paths, self.zookeeper.read(paths, keep_denied=True), strict=True):
-            with contextlib.suppress(UsageError):
-                if node is not None:
+            if node is not None:
+                found[i] = None
+                with contextlib.suppress(UsageError):
                     found[i] = decode(node.data, TopologySnapshot, path)
         return found
 

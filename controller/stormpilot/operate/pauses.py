@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from stormpilot.decide.policy import chosen_mode
 from stormpilot.errors import RefusedError, UsageError
-from stormpilot.messages.controller_state import ControllerState
 from stormpilot.messages.core import HistoryEntry
 from stormpilot.messages.settings import ALL, MODES, Mode, ModeSetting, PauseSetting, name_of_setting_key, setting_key
 from stormpilot.observe.plausible import readable
-from stormpilot.observe.reader import StoreSnapshot
+from stormpilot.observe.reader import Reader, StoreSnapshot
 from stormpilot.operate.change import Change
 from stormpilot.operate.operator import Operator
 from stormpilot.operate.parameters import AnyTopology, ModeWord
@@ -57,7 +57,7 @@ def mode(operator: Operator, mode: ModeWord, topology: AnyTopology = None) -> Ch
         operator.paths.mode(setting_key(name)),
         setting,
         f"{_words(name)}: mode {mode}{operator.unknown(name)}",
-        danger=_danger(operator, name) if mode == "act" else "",
+        danger=_danger(operator, name, setting) if mode in ("act", "default") else "",
         same=f"{_words(name)}: the mode was {mode} already{operator.unknown(name)}",
     )
 
@@ -74,14 +74,18 @@ def _still_paused(operator: Operator, name: str | None) -> str:
     return f", but {which} paused by name ({listed(names)}): `stormpilot resume NAME` ends that"
 
 
-def _danger(operator: Operator, name: str | None) -> str:
-    """Executors that mode act may move at once: executors of the proposals that wait, or else all of them."""
-    own = set(operator.zookeeper.children([operator.paths.mode()])[0]) if name is None else set()
-    state, _ = operator.read(operator.paths.controller, ControllerState)
-    acting = set() if state is None else {v.id for v in state.topologies if v.mode == "act"}
+def _danger(operator: Operator, name: str | None, setting: ModeSetting | None) -> str:
+    """Executors that mode act may move at once: executors of the proposals that wait, or else all of them.
+
+    `setting`: the mode that is set for a topology (None: for all), or nothing where the one that was set is taken back.
+    """
+    seen = Reader(operator.zookeeper, operator.paths).read()
+    modes = {k: m for k, m in seen.modes.items() if k != setting_key(name)}
+    then = replace(seen, modes=modes | ({} if setting is None else {setting_key(name): setting}))
     parts, total = [], 0
     for snapshot in sorted(operator.topologies().values(), key=lambda s: s.name):
-        if setting_key(snapshot.name) in own or name not in (None, snapshot.name) or snapshot.id in acting:
+        before, after = (mode_of(at, snapshot.name, snapshot.id)[0] for at in (seen, then))
+        if name not in (None, snapshot.name) or before == "act" or after != "act":
             continue
         proposal, _ = operator.read(operator.paths.proposal(snapshot.id), HistoryEntry)
         n = len(snapshot.executors) if proposal is None else proposal.moved_executors
@@ -90,7 +94,7 @@ def _danger(operator: Operator, name: str | None) -> str:
         total += n
     what = "every topology that no other mode names" if name is None else name
     if not total:
-        return f"the controller may then move {what}" if name is None else ""
+        return f"the controller may then move {what}" if name is None and setting is not None else ""
     more = f" and those of {counted(len(parts) - 5, 'more topology', 'more topologies')}" if len(parts) > 5 else ""
     return f"the controller may then move {what} at once: up to {', '.join(parts[:5])}{more}"
 

@@ -23,6 +23,7 @@ from stormpilot.operate.parameters import (
     SupervisorName,
     TopologyName,
 )
+from stormpilot.printable import listed
 
 
 def drain(operator: Operator, host: HostName, *, force: EvenIfGone = False) -> Change:
@@ -35,7 +36,9 @@ def drain(operator: Operator, host: HostName, *, force: EvenIfGone = False) -> C
         raise RefusedError(f"there is no supervisor on {host!r} ({known_hosts(operator)})")
     there = _executors_on(operator, {s.id for s in supervisors})
     danger = _restarting(there)
-    text = f"{host}: is drained{_to_be_moved(operator, there) or ', and empty'}"
+    unread = unread_names(operator)
+    empty = f", and not known to be empty: {unread}" if unread else ", and empty"
+    text = f"{host}: is drained{_to_be_moved(operator, there) or empty}"
     setting = DrainSetting(host=_name(host), since_ms=operator.now_ms, by=operator.who, why=operator.why)
     same = f"{host}: was drained already"
     return operator.set("drain", host, operator.paths.drain(host), setting, text, danger=danger, same=same)
@@ -125,6 +128,8 @@ def include(
     operator: Operator, where: HostOrSupervisor, topology: AnyTopology = None, component: AnyComponent = None
 ) -> Change:
     """Remove an exclusion, given as it was made; triggers no move."""
+    if component == "":
+        raise UsageError("the component is empty, expected its name or nothing")
     topology = operator.topology_name(topology)
     by_host = ExcludeSetting(host=where, topology=topology, component=component)
     by_id = ExcludeSetting(supervisor=where, topology=topology, component=component)
@@ -133,6 +138,12 @@ def include(
     what = _what(topology, component, None)
     text, same = f"{what}: may run on {where} again", f"{what}: was not excluded from {where}"
     return operator.set("include", where, path, None, text, same=same)
+
+
+def unread_names(operator: Operator) -> str:
+    """A clause on topologies that cannot be read, and may run anywhere; empty where there are none."""
+    ids = operator.unread()
+    return f"{listed(ids)} cannot be read" if ids else ""
 
 
 def supervisor_named(operator: Operator, name: str) -> SupervisorPart:

@@ -10,7 +10,7 @@ from stormpilot.decide.decision import Decision
 from stormpilot.decide.reasons import Reason
 from stormpilot.errors import RefusedError, UnreachableError
 from stormpilot.messages.core import BasedOn, StatusMessage, TopologySnapshot, Worker, decode, encode
-from stormpilot.messages.settings import AuditRecord
+from stormpilot.messages.settings import AuditRecord, Mode
 from stormpilot.model.values import Plan, TopologyPlan
 from stormpilot.observe.reader import Reader, StoreSnapshot
 from stormpilot.operate.operator import new_id
@@ -147,3 +147,12 @@ def put_in_force(
                 raise RefusedError(f"the plug-in rejected the placement of {topology_id}: {status.code} {status.text}")
         time.sleep(POLL_S)
     raise UnreachableError(f"the placement of {topology_id} was not applied within {timeout_s:.0f} s: {state}")
+
+
+def placed_by(name: str, controller: str, mode: Mode | None) -> str:
+    """A clause: who places what was rebalanced."""
+    if mode == "off":
+        return f"Storm's own scheduler places its threads, for {name} is in mode off"
+    if mode == "advise":
+        return f"Storm's own scheduler places its threads, and {controller} proposes where they go (mode advise)"
+    return f"{controller} places its threads"

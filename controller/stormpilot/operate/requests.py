@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from stormpilot.errors import RefusedError, UsageError
-from stormpilot.messages.controller_state import ControllerState
 from stormpilot.messages.core import HistoryEntry, TopologySnapshot, encode
 from stormpilot.messages.settings import AuditRecord, Request, Verb
+from stormpilot.observe.reader import Reader
 from stormpilot.operate.change import Change
 from stormpilot.operate.operator import Operator, new_id
 from stormpilot.operate.parameters import ProposedPlan, RunningTopology, StepsBack
+from stormpilot.operate.pauses import mode_of
 from stormpilot.operate.views import audit, before_first, history
 from stormpilot.printable import counted
 from stormpilot.zookeeper.client import ConflictError, Put
@@ -97,12 +98,17 @@ def rollback(operator: Operator, topology: RunningTopology, steps: StepsBack = 1
 
 def replan(operator: Operator, topology: RunningTopology) -> Change:
     """Plan a topology at once, regardless of cool-down, hold and size of the gain."""
+    from stormpilot.decide.reasons import Reason  # loads the configuration, which no reader of ours needs
+
     snapshot = operator.topology(topology)
     text = f"{snapshot.name}: the leading controller plans it in its next cycle"
-    state, _ = operator.read(operator.paths.controller, ControllerState)
-    views = [] if state is None else [v for v in state.topologies if v.id == snapshot.id]
-    danger = f"workers of {snapshot.name} restart for any gain that is found"
-    danger = "" if views and views[0].mode != "act" else danger
+    seen = Reader(operator.zookeeper, operator.paths).read()
+    mode, _ = mode_of(seen, snapshot.name, snapshot.id)
+    if seen.is_paused(snapshot.name):
+        raise RefusedError(f"{snapshot.name}: {Reason.PAUSED}: paused by an operator")
+    if mode == "off":
+        raise RefusedError(f"{snapshot.name}: {Reason.MODE_OFF}: the mode of this topology is off")
+    danger = f"workers of {snapshot.name} restart for any gain that is found" if mode in (None, "act") else ""
     return _ask(operator, "replan", snapshot.id, snapshot.name, text, None, danger=danger)
 
 

@@ -16,7 +16,7 @@ from stormpilot.config import LoadSection
 from stormpilot.decide.reasons import Reason
 from stormpilot.errors import RefusedError, StormpilotError, UnreachableError
 from stormpilot.messages.core import TopologySnapshot, Worker
-from stormpilot.messages.settings import ALL, Mode, setting_key
+from stormpilot.messages.settings import ALL, setting_key
 from stormpilot.model.constraints import constrained
 from stormpilot.model.subset import subset
 from stormpilot.model.values import Exclusion, Executor, Infeasible, Model, Plan, Supervisor, Topology, TopologyPlan
@@ -24,9 +24,11 @@ from stormpilot.model.violations import violations
 from stormpilot.nimbus import Nimbus
 from stormpilot.observe.reader import NO_SNAPSHOT, Reader, StoreSnapshot
 from stormpilot.observe.settings import Settings
+from stormpilot.operate.change import Change
 from stormpilot.operate.nodes import measured_nodes
+from stormpilot.operate.operator import Operator
 from stormpilot.operate.pauses import mode_of
-from stormpilot.operate.placing import await_snapshot, put_in_force, refuse_paused, refuse_unsigned
+from stormpilot.operate.placing import await_snapshot, placed_by, put_in_force, refuse_paused, refuse_unsigned
 from stormpilot.operate.topology_ref import topology_ref
 from stormpilot.printable import counted
 from stormpilot.sizing.allocation import Allocation
@@ -171,6 +173,15 @@ class Resizing:
         if changed or slots != self.wanted_workers:
             threads = ", ".join(f"{c} {n}" for c, n in changed.items()) or "same threads"
             tell(f"rebalancing to {counted(slots, 'worker')}, {threads}")
+            text = f"{self.name}: Storm rebalances it to {counted(slots, 'worker')}, {threads}"
+            then = Change(
+                verb="apply-size",
+                target=self.name,
+                before={"workers": self.wanted_workers, "threads": dict(self.before)},
+                after={"workers": slots, "threads": dict(self.threads)},
+                text=text,
+            )
+            Operator(self.zookeeper, self.paths, by, self._why()).write([], then)
             self.rebalanced = True  # from here on it may be, however this ends
             nimbus.rebalance(self.name, wait_s=wait_s, workers=slots, executors=changed or None)
         tell("waiting until Nimbus has the new threads")
@@ -197,6 +208,10 @@ class Resizing:
             return e
         return type(e)(f"Storm has rebalanced {self.name} to these threads, but it is not placed: {e}")
 
+    def _why(self) -> str:
+        a = self.allocation
+        return f"sized for {a.rate_tps:g}/s by {a.method}+{self.planner}"
+
     def _place(self, seen: StoreSnapshot, by: str, timeout_s: float, key: bytes | None) -> str:
         """Plan what Storm made of it on what is free in this reading, and put that in force."""
         self.supervisors = _still_free(self.supervisors, _without(seen, self.gone), self.topology_id)
@@ -204,7 +219,6 @@ class Resizing:
         for e in seen.topologies[self.topology_id].executors:
             executors[e.component].append((e.start, e.end))
         self.plan({c: sorted(held) for c, held in executors.items()})
-        a = self.allocation
         return put_in_force(
             self.zookeeper,
             self.paths,
@@ -213,7 +227,7 @@ class Resizing:
             self.workers,
             verb="apply-size",
             planner=self.planner,
-            why=f"sized for {a.rate_tps:g}/s by {a.method}+{self.planner}",
+            why=self._why(),
             by=by,
             timeout_s=timeout_s,
             key=key,
@@ -304,15 +318,6 @@ def resizing(
             "model holds for as many processes as threads"
         )
     return made
-
-
-def placed_by(name: str, controller: str, mode: Mode | None) -> str:
-    """A clause: who places what was rebalanced."""
-    if mode == "off":
-        return f"Storm's own scheduler places its threads, for {name} is in mode off"
-    if mode == "advise":
-        return f"Storm's own scheduler places its threads, and {controller} proposes where they go (mode advise)"
-    return f"{controller} places its threads"
 
 
 def _free(

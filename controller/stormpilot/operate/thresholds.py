@@ -14,6 +14,7 @@ from stormpilot.observe.reader import Reader
 from stormpilot.operate.change import Change
 from stormpilot.operate.operator import Operator
 from stormpilot.operate.parameters import AnyTopology, ThresholdName, ThresholdOf, ThresholdValue, TopologyName
+from stormpilot.operate.places import supervisor_named
 from stormpilot.tuning.effective_thresholds import choose, configured, refusal, thresholds_of
 
 
@@ -38,7 +39,7 @@ def set_threshold(
     UsageError
         The name is no threshold, `of` is missing where it takes one, or the setting can never be that number.
     """
-    key = _checked(name, of)
+    key = [supervisor_named(operator, of).id for of in _checked(name, of)]
     section, _, field = name.partition(".")
     expected = broken_range(type(getattr(Config(), section)), field, value)
     if expected is not None:
@@ -54,8 +55,8 @@ def set_threshold(
         by=operator.who,
         why=operator.why,
     )
-    what = _what(setting)
-    text, same = f"{what} is {value:g} from now on", f"{what} was {value:g} already"
+    what, unknown = _what(setting), operator.unknown(None if topology is None else operator.topology_name(topology))
+    text, same = f"{what} is {value:g} from now on{unknown}", f"{what} was {value:g} already{unknown}"
     path = operator.paths.threshold_setting(setting.key)
     return operator.set("thresholds set", _target(setting), path, setting, text, danger=danger, same=same)
 

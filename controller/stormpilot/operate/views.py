@@ -15,7 +15,7 @@ from stormpilot.messages.settings import AuditRecord, DrainSetting
 from stormpilot.observe.plausible import readable
 from stormpilot.observe.reader import StoreSnapshot
 from stormpilot.operate.operator import Operator
-from stormpilot.operate.places import known_hosts
+from stormpilot.operate.places import known_hosts, unread_names
 from stormpilot.zookeeper.client import ZooKeeper
 from stormpilot.zookeeper.paths import Paths
 
@@ -36,6 +36,8 @@ class Remaining(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     host: str
     executors: dict[str, int]
     decisions: dict[str, str] = {}
+    unread: str = ""
+    """Topologies that cannot be read, in words: they may run there."""
 
     @property
     def total(self) -> int:
@@ -158,4 +160,5 @@ def draining(operator: Operator, host: str) -> Remaining:
     for snapshot in operator.topologies().values():
         if n := executors_on(snapshot, host, hosts):
             left[snapshot.name] = left.get(snapshot.name, 0) + n
-    return Remaining(host=host, executors=left, decisions={t: s for t, s in decisions.items() if t in left})
+    held = {t: s for t, s in decisions.items() if t in left}
+    return Remaining(host=host, executors=left, decisions=held, unread=unread_names(operator))

@@ -101,7 +101,8 @@ def test_pin_and_mode(api: Api) -> None:
     assert (status, change["after"]["supervisor"]) == (200, "b")
     assert send(api, "unpin", topology="flights", component="parse")[1]["changed"]
     assert send(api, "mode", topology="flights", mode="act", confirm=True)[1]["after"]["mode"] == "act"
-    assert send(api, "replan", topology="flights")[0] == 202  # the controller only advises as yet: nothing restarts
+    assert send(api, "replan", topology="flights")[0] == 409, "it acts from the next cycle on: workers may restart"
+    assert send(api, "replan", topology="flights", confirm=True)[0] == 202
 
 
 def test_thresholds_are_set_frozen_and_unset(api: Api) -> None:

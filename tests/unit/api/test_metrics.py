@@ -289,6 +289,15 @@ def test_the_end_of_a_rollout_is_counted_once_and_by_who_saw_it(scraped: Scraped
     assert scraped.value("rollouts_ended_total", topology="flights", outcome="ABORTED") == 1
 
 
+def test_end_of_a_rollout_that_another_leader_saw_is_not_counted_again(scraped: Scraped) -> None:
+    """Leadership comes back to the same process."""
+    going = msgspec.structs.replace(begun(), topology_id=ID, phase="draining", since_ms=T0_MS, started_at_ms=T0_MS)
+    scraped.cycle(carried_out(going))
+    scraped.metrics.led_anew()
+    scraped.cycle(carried_out(msgspec.structs.replace(going, phase="ended", outcome="DONE")))
+    assert scraped.value("rollouts_ended_total", topology="flights", outcome="DONE") == 0
+
+
 def test_two_topologies_of_a_name_are_one_series(scraped: Scraped) -> None:
     """One that is killed and submitted again is there twice for a while; Prometheus would refuse the whole scrape."""
     seen = looked(HOLD)

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import structlog
 
+from doubles.memory_zookeeper import MemoryZooKeeper
 from doubles.models import NOW_MS, plan_message
 from doubles.shim import until
 from stormpilot.api import reads, verbs
@@ -25,6 +26,8 @@ from stormpilot.messages.core import HistoryEntry
 from stormpilot.notify.events import Event
 from stormpilot.observe.observer import Observation
 from stormpilot.observe.reader import StoreSnapshot
+from stormpilot.operate import Operator, audit
+from stormpilot.zookeeper.paths import Paths
 
 Make = Callable[..., Service]
 OBSERVATION = Observation(NOW_MS, StoreSnapshot(), None, {}, {})
@@ -71,6 +74,9 @@ def test_fault_outside_does_not_reach_the_cycle_and_is_said_once(make: Make, lin
     class Broken:
         def cycle_done(self, _: object) -> None:
             raise RuntimeError("a fault of ours")
+
+        def led_anew(self) -> None:
+            pass
 
     service._metrics = Broken()  # type: ignore[assignment]
     service.leading(1)
@@ -184,5 +190,17 @@ def test_the_login_of_the_traffic_logs_store_is_not_told() -> None:
 def test_a_dry_run_of_a_reload_says_that_nothing_was_done() -> None:
     reloads: list[int] = []
     source = SimpleNamespace(reload=lambda: reloads.append(1))
-    answer = verbs.config_reload.fn(source=source, data=verbs.Body(dry_run=True))
+    answer = verbs.config_reload.fn(request=None, source=source, data=verbs.Body(dry_run=True))
     assert (reloads, answer["text"].split(";")[0]) == ([], "nothing was reloaded")
+
+
+def test_a_reload_is_in_the_audit_with_the_name_of_the_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    reloads: list[int] = []
+    store = MemoryZooKeeper(lambda: NOW_MS)
+    source = SimpleNamespace(
+        reload=lambda: reloads.append(1), operator=lambda who, why: Operator(store, Paths(), who, why, now_ms=NOW_MS)
+    )
+    monkeypatch.setattr(verbs, "caller_of", lambda _: SimpleNamespace(name="ann"))
+    verbs.config_reload.fn(request=None, source=source, data=verbs.Body(why="new limit"))
+    (record,) = audit(Operator(store, Paths(), "ann", now_ms=NOW_MS))
+    assert (record.who, record.why, record.verb, reloads) == ("ann", "new limit", "config reload", [1])

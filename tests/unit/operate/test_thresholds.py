@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 
 from doubles.memory_zookeeper import MemoryZooKeeper
+from doubles.snapshots import cluster
 from stormpilot.config import Config
 from stormpilot.errors import RefusedError
 from stormpilot.messages.core import TopologySnapshot, decode, encode
 from stormpilot.messages.settings import ThresholdSetting, setting_key
 from stormpilot.messages.thresholds import CPU_LIMIT_RATIO, ThresholdEntry, Thresholds
 from stormpilot.operate import Operator
-from stormpilot.operate.thresholds import freeze_threshold, mined_entries, shown_thresholds
+from stormpilot.operate.thresholds import freeze_threshold, mined_entries, set_threshold, shown_thresholds
 from stormpilot.zookeeper.paths import Paths
 
 ID = "flights-1-1700000000"
@@ -58,3 +59,14 @@ def test_limit_of_a_node_is_shown_as_it_holds_for_all_topologies_on_it(operator:
     operator.zookeeper.put(PATHS.threshold_setting(lower.key), encode(lower))
     rows, _, _ = shown_thresholds(operator, "flights", Config())
     assert [(r.value, r.source) for r in rows if r.name == CPU_LIMIT_RATIO and r.of == ["a"]] == [(0.4, "operator")]
+
+
+def test_a_threshold_of_a_supervisor_is_of_one_that_there_is(operator: Operator) -> None:
+    """By its id, or by its host as pins have it; and a name that no topology has is told."""
+    operator.zookeeper.put(PATHS.cluster, encode(cluster("a", "b")))
+    change = set_threshold(operator, "flights", CPU_LIMIT_RATIO, 0.6, "host-a")
+    assert change.text == "flights: decide.cpu_limit_ratio of a is 0.6 from now on"
+    with pytest.raises(RefusedError, match="'host-nowhere' is no supervisor"):
+        set_threshold(operator, "flights", CPU_LIMIT_RATIO, 0.6, "host-nowhere")
+    text = set_threshold(operator, "fligths", "decide.overload_s", 60.0).text
+    assert text.endswith("; no topology of that name runs now (there are: flights)")

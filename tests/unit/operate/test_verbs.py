@@ -9,11 +9,11 @@ import pytest
 
 from doubles.memory_zookeeper import MemoryZooKeeper
 from doubles.snapshots import T0_MS, cluster, everywhere, topology
-from stormpilot.errors import RefusedError
-from stormpilot.messages.controller_state import ControllerState, TopologyView
+from stormpilot.errors import RefusedError, UsageError
+from stormpilot.messages.controller_state import ConfiguredModes, ControllerState, TopologyView
 from stormpilot.messages.core import encode
 from stormpilot.messages.settings import ALL, ModeSetting
-from stormpilot.operate import Operator, drain, draining, exclude, mode, pause, pin, resume
+from stormpilot.operate import Operator, drain, draining, exclude, include, mode, pause, pin, replan, resume
 from stormpilot.operate.pauses import pauses
 from stormpilot.zookeeper.paths import Paths
 
@@ -34,8 +34,10 @@ class World:
     def operator(self, **fields: Any) -> Operator:
         return Operator(self.zookeeper, PATHS, "ann", now_ms=self.now_ms, **fields)  # type: ignore[arg-type]
 
-    def decide(self, reason: str, since_ms: int, mode: Any = "advise", action: Any = "skip") -> None:
-        """The controller ends a cycle."""
+    def decide(
+        self, reason: str, since_ms: int, mode: Any = "advise", action: Any = "skip", configured: Any = None
+    ) -> None:
+        """The controller ends a cycle; `configured` is its `decide.mode`."""
         view = TopologyView(id=ID, name="flights", mode=mode, action=action, reason=reason, since_ms=since_ms)
         state = ControllerState(
             controller="c:1",
@@ -48,6 +50,7 @@ class World:
             planner="best",
             sentence="",
             topologies=[view],
+            modes=None if configured is None else ConfiguredModes(mode=configured),
         )
         self.zookeeper.put(PATHS.controller, encode(state))
 
@@ -125,6 +128,46 @@ def test_what_acts_already_or_does_not_run_asks_nothing(world: World) -> None:
     world.decide("GAIN", T0_MS, mode="act")
     assert mode(world.operator(dry_run=True), "act", "flights").danger == ""
     assert mode(world.operator(dry_run=True), "act", "later").danger == ""
+
+
+def test_a_mode_that_is_taken_back_asks_where_the_configured_one_acts(world: World) -> None:
+    """And what the last cycle saw does not count: somebody has set advise since."""
+    world.decide("GAIN", T0_MS, mode="act", configured="act")
+    assert mode(world.operator(dry_run=True), "default", "flights").danger == "", "it acts already"
+    world.zookeeper.put(PATHS.mode("flights"), encode(ModeSetting(mode="advise")))
+    for word in ("default", "act"):
+        danger = mode(world.operator(dry_run=True), word, "flights").danger  # type: ignore[arg-type]
+        assert danger == "the controller may then move flights at once: up to 6 of 6 executors of flights"
+    assert replan(world.operator(dry_run=True), "flights").danger == ""
+    world.zookeeper.put(PATHS.mode("flights"), encode(ModeSetting(mode="act")))
+    assert "workers of flights restart" in replan(world.operator(dry_run=True), "flights").danger
+
+
+def test_replan_of_what_is_held_is_refused_also_where_it_is_only_looked_at(world: World) -> None:
+    pause(world.operator())
+    with pytest.raises(RefusedError, match="flights: PAUSED"):
+        replan(world.operator(dry_run=True), "flights")
+    world.zookeeper.delete(PATHS.pause(ALL))
+    mode(world.operator(), "off", "flights")
+    with pytest.raises(RefusedError, match="flights: MODE_OFF"):
+        replan(world.operator(dry_run=True), "flights")
+
+
+def test_host_is_not_called_empty_where_a_topology_cannot_be_read(world: World) -> None:
+    """It may run there: a snapshot of a newer version, or one that denies us."""
+    world.zookeeper.put(PATHS.topology("words-1-1"), b"{")
+    world.zookeeper.put(PATHS.cluster, encode(cluster("a", "b", "c")))
+    assert draining(world.operator(), "host-c").unread == "words-1-1 cannot be read"
+    text = drain(world.operator(dry_run=True), "host-c").text
+    assert text == "host-c: is drained, and not known to be empty: words-1-1 cannot be read"
+
+
+def test_include_of_no_component_is_not_that_of_all(world: World) -> None:
+    """A variable of a script that is not set."""
+    exclude(world.operator(), "host-a", "flights")
+    with pytest.raises(UsageError, match="the component is empty"):
+        include(world.operator(), "host-a", "flights", "")
+    assert include(world.operator(dry_run=True), "host-a", "flights").changed
 
 
 def test_a_change_is_camel_case() -> None:
