@@ -11,6 +11,7 @@ import typing
 from typing import Annotated, Any
 
 import msgspec
+import structlog
 from litestar import Request, Response, Router, post
 from litestar.di import NamedDependency
 from litestar.handlers import HTTPRouteHandler
@@ -21,6 +22,7 @@ from stormpilot.api.guard import caller_of, needs, require
 from stormpilot.api.problems import WRITING, ProblemError, described
 from stormpilot.api.source import Source
 from stormpilot.api.tokens import Role
+from stormpilot.errors import RefusedError, UnreachableError
 from stormpilot.operate import Change
 from stormpilot.operate.verbs import VERBS, Parameter, Verb
 
@@ -35,6 +37,7 @@ class Body(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 From = NamedDependency[Source]
 Answer = Response[Change]
+log = structlog.get_logger(__name__)
 Asked = Request[Any, Any, Any]
 
 
@@ -86,8 +89,11 @@ def config_reload(request: Asked, source: From, data: JSONBody[Body]) -> dict[st
         return {"text": "nothing was reloaded; `stormpilot config check` says what is wrong with the file"}
     text = "controller.yaml is read anew"
     asked = Change(verb="config reload", target="controller.yaml", before=None, after=None, text=text)
-    source.operator(caller_of(request).name, data.why).write([], asked)
     source.reload()
+    try:
+        source.operator(caller_of(request).name, data.why).write([], asked)
+    except (RefusedError, UnreachableError) as e:
+        log.warning("a reload is not in the audit", who=caller_of(request).name, why=str(e))
     return {"text": "the configuration is reloaded; the log says what changed, or why the old one stays"}
 
 

@@ -33,7 +33,7 @@ FEW_SAMPLES = 100  # behind an edge: its rate may be off by a tenth and more
 RULES = "memory that components share is not told by Nimbus: plans keep it, this estimate does not"
 MEMORY = "memory is not part of it"
 CPU = "CPU of bolts that are not Java is only the JVM's part"
-SILENT = "{} use more CPU than Storm's default of 4 cores, and declare none: a plan may use a fifth more there"
+SILENT = "{}: no CPU is declared, and they use about what a plan may use of Storm's default: it may use a fifth more"
 COLUMNS = (
     *("topology", "executors", "tuples/s", "between nodes", "planned", "moved"),
     *("counted (s)", "pairs assumed", "error"),

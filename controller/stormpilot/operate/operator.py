@@ -51,13 +51,10 @@ class Operator:
 
     def topologies(self) -> dict[str, TopologySnapshot]:
         """Running topologies, by id; what cannot be read is left out."""
-        return {i: s for i, s in self._snapshots().items() if s is not None}
+        return {i: s for i, s in self.snapshots().items() if s is not None}
 
-    def unread(self) -> list[str]:
-        """Ids of the topologies that cannot be read."""
-        return sorted(i for i, s in self._snapshots().items() if s is None)
-
-    def _snapshots(self) -> dict[str, TopologySnapshot | None]:
+    def snapshots(self) -> dict[str, TopologySnapshot | None]:
+        """Running topologies, by id; None: what cannot be read."""
         ids = self.zookeeper.children([self.paths.topology()])[0]
         paths = [self.paths.topology(i) for i in ids]
         found: dict[str, TopologySnapshot | None] = {}

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from stormpilot.errors import RefusedError, UsageError
 from stormpilot.messages.controller_state import ControllerState
-from stormpilot.messages.core import ClusterSnapshot, SupervisorPart
+from stormpilot.messages.core import ClusterSnapshot, SupervisorPart, TopologySnapshot
 from stormpilot.messages.settings import DrainSetting, ExcludeSetting, PinSetting
 from stormpilot.observe.reader import NO_SNAPSHOT
 from stormpilot.operate.change import Change
@@ -36,7 +36,7 @@ def drain(operator: Operator, host: HostName, *, force: EvenIfGone = False) -> C
         raise RefusedError(f"there is no supervisor on {host!r} ({known_hosts(operator)})")
     there = _executors_on(operator, {s.id for s in supervisors})
     danger = _restarting(there)
-    unread = unread_names(operator)
+    unread = unread_names(operator.snapshots())
     empty = f", and not known to be empty: {unread}" if unread else ", and empty"
     text = f"{host}: is drained{_to_be_moved(operator, there) or empty}"
     setting = DrainSetting(host=_name(host), since_ms=operator.now_ms, by=operator.who, why=operator.why)
@@ -140,9 +140,9 @@ def include(
     return operator.set("include", where, path, None, text, same=same)
 
 
-def unread_names(operator: Operator) -> str:
+def unread_names(snapshots: Mapping[str, TopologySnapshot | None]) -> str:
     """A clause on topologies that cannot be read, and may run anywhere; empty where there are none."""
-    ids = operator.unread()
+    ids = sorted(i for i, s in snapshots.items() if s is None)
     return f"{listed(ids)} cannot be read" if ids else ""
 
 

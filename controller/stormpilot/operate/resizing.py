@@ -173,6 +173,8 @@ class Resizing:
         if changed or slots != self.wanted_workers:
             threads = ", ".join(f"{c} {n}" for c, n in changed.items()) or "same threads"
             tell(f"rebalancing to {counted(slots, 'worker')}, {threads}")
+            self.rebalanced = True  # from here on it may be, however this ends
+            nimbus.rebalance(self.name, wait_s=wait_s, workers=slots, executors=changed or None)
             text = f"{self.name}: Storm rebalances it to {counted(slots, 'worker')}, {threads}"
             then = Change(
                 verb="apply-size",
@@ -182,8 +184,6 @@ class Resizing:
                 text=text,
             )
             Operator(self.zookeeper, self.paths, by, self._why()).write([], then)
-            self.rebalanced = True  # from here on it may be, however this ends
-            nimbus.rebalance(self.name, wait_s=wait_s, workers=slots, executors=changed or None)
         tell("waiting until Nimbus has the new threads")
 
         def there(snapshot: TopologySnapshot) -> bool:
@@ -206,7 +206,8 @@ class Resizing:
         """The same error, which says what Storm has done before."""
         if not self.rebalanced:
             return e
-        return type(e)(f"Storm has rebalanced {self.name} to these threads, but it is not placed: {e}")
+        kind = UnreachableError if isinstance(e, UnreachableError) else RefusedError
+        return kind(f"Storm has rebalanced {self.name} to these threads, but it is not placed: {e}")
 
     def _why(self) -> str:
         a = self.allocation

@@ -19,6 +19,7 @@ from stormpilot.operate.hosts import hosts
 from stormpilot.operate.pauses import mode_of
 from stormpilot.operate.rollouts import progress
 from stormpilot.operate.views import executors_on
+from stormpilot.printable import listed
 from stormpilot.zookeeper.paths import Paths
 
 STUCK_PERIODS = 3
@@ -159,6 +160,8 @@ def _settings(seen: StoreSnapshot, now_ms: int, pauses: Mapping[str, PauseSettin
         since_s = round((now_ms - x.since_ms) / 1000, 1) if x.since_ms else None  # one that cannot be read has no time
         return {"by": x.by, "why": x.why, "sinceS": since_s}
 
+    unread = sorted(seen.unreadable_topologies)
+
     def left(there: str) -> dict[str, int]:
         counts = {t.name: executors_on(t, there, host) for t in seen.topologies.values()}
         return {name: n for name, n in sorted(counts.items()) if n}
@@ -171,7 +174,10 @@ def _settings(seen: StoreSnapshot, now_ms: int, pauses: Mapping[str, PauseSettin
     return {
         "pauses": [{"topology": n, **head(p)} for n, p in paused],
         "modes": [{"topology": n, "mode": m.mode, **head(m)} for n, m in modes],
-        "drains": [{"host": d.host, "remaining": left(d.host), **head(d)} for _, d in sorted(s.drains.items())],
+        "drains": [
+            {"host": d.host, "remaining": left(d.host), "unread": unread, **head(d)}
+            for _, d in sorted(s.drains.items())
+        ],
         "pins": [
             {
                 "topology": p.topology,
@@ -225,7 +231,8 @@ def settings_lines(settings: dict[str, Any]) -> list[tuple[str, str]]:
         lines.append(("mode", f"{m['topology']}: {m['mode']} ({by(m)})"))
     for d in settings["drains"]:
         left = ", ".join(f"{n} of {t}" for t, n in d["remaining"].items())
-        lines.append(("drained", f"{d['host']}: {left + ' to be moved' if left else 'empty'} ({by(d)})"))
+        empty = f"not known to be empty, {listed(d['unread'])} cannot be read" if d["unread"] else "empty"
+        lines.append(("drained", f"{d['host']}: {left + ' to be moved' if left else empty} ({by(d)})"))
     for p in settings["pins"]:
         what = "/".join(str(x) for x in (p["topology"], p["component"], p["task"]) if x is not None)
         missing = "" if p["there"] else ", which is gone: no effect"

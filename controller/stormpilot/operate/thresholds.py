@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import msgspec
 
 from stormpilot.config import Config
@@ -91,6 +93,10 @@ def unset_threshold(operator: Operator, topology: AnyTopology, name: ThresholdNa
     """Remove what was set or frozen: the mined threshold holds again, else the configured one."""
     setting = ThresholdSetting(topology=setting_key(operator.topology_name(topology)), name=name, of=_checked(name, of))
     path = operator.paths.threshold_setting(setting.key)
+    if of is not None and operator.zookeeper.read([path]) == [None]:
+        with contextlib.suppress(RefusedError):  # a supervisor that is gone is named by its id
+            setting = msgspec.structs.replace(setting, of=[supervisor_named(operator, of).id])
+            path = operator.paths.threshold_setting(setting.key)
     text, same = f"{_what(setting)} is mined or configured again", f"{_what(setting)} was not set"
     return operator.set("thresholds unset", _target(setting), path, None, text, same=same)
 
@@ -117,7 +123,7 @@ def shown_thresholds(
     mined = thresholds_of(snapshot, seen.thresholds)
     state: ControllerState | None = seen.controller
     view = None if state is None else next((v for v in state.topologies if v.id == snapshot.id), None)
-    if view is None:
+    if view is None or not seen.contenders:
         from stormpilot.tuning.recommendation import recommended  # it loads the planners
 
         used = config or Config()

@@ -157,8 +157,9 @@ def draining(operator: Operator, host: str) -> Remaining:
             if seen_ms is None or written.written_at_ms > seen_ms or v.since_ms >= since_ms:
                 decisions[v.name] = v.sentence + _proposed(v)
     left: dict[str, int] = {}
-    for snapshot in operator.topologies().values():
+    snapshots = operator.snapshots()
+    for snapshot in (s for s in snapshots.values() if s is not None):
         if n := executors_on(snapshot, host, hosts):
             left[snapshot.name] = left.get(snapshot.name, 0) + n
     held = {t: s for t, s in decisions.items() if t in left}
-    return Remaining(host=host, executors=left, decisions=held, unread=unread_names(operator))
+    return Remaining(host=host, executors=left, decisions=held, unread=unread_names(snapshots))

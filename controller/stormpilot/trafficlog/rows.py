@@ -19,6 +19,8 @@ from stormpilot.observe.observer import Observation
 from stormpilot.trafficlog.writer import TrafficLog
 
 Row = dict[str, Any]
+SILENT_S = 300.0
+"""Age of the last report up to which a task is taken for one that is late, or starts."""
 
 
 def log_window(traffic_log: TrafficLog, observation: Observation) -> None:
@@ -43,13 +45,20 @@ def log_window(traffic_log: TrafficLog, observation: Observation) -> None:
         traffic_log.add("latency", _latency(rates, head), topology.id)
         whole = {**head, **since, "measured": belief.readiness[topology.id].ready}
         traffic_log.add("windows", [_window(model, topology, rates, edge_rows, load_mhz, whole)], topology.id)
-    guessed = {a.supervisor for t in model.topologies if _guessed(belief.readiness[t.id]) for a in t.assignment}
+    guessed = {s for t in model.topologies for s in _guessed(t, belief.readiness[t.id], observation)}
     traffic_log.add("nodes", _nodes(model, observation, load_mhz, guessed))
 
 
-def _guessed(readiness: Readiness) -> bool:
-    """Whether a topology whose tasks report is not measured now: a worker that restarts would seem to use nothing."""
-    return readiness.instrumented and not readiness.ready
+def _guessed(topology: Topology, readiness: Readiness, observation: Observation) -> set[str]:
+    """Supervisors with tasks that report and do not just now: a worker that restarts would seem to use nothing.
+
+    Those that tell nothing for long (of a topology that is not active) are believed to use no more than that.
+    """
+    rates, since_ms = observation.rates[topology.id], observation.seen.topologies[topology.id].assigned_since_ms
+    placed_s = (observation.at_ms - since_ms) / 1000 if since_ms else math.inf
+    late = {t for t in readiness.missing if (rates[t].age_s if t in rates else placed_s) <= SILENT_S}
+    end_of = {e.start: e.end for e in topology.executors}
+    return {a.supervisor for a in topology.assignment if not late.isdisjoint(range(a.start, end_of[a.start] + 1))}
 
 
 def _head(observation: Observation, snapshot: TopologySnapshot) -> Row:

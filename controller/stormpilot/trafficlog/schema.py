@@ -81,7 +81,7 @@ TABLES: dict[str, pa.Schema] = {
             ("cores", pa.float64()),
             ("mhz", pa.float64()),
             ("limit_mhz", pa.float64()),  # B(n)
-            ("load_mhz", pa.float64()),  # of all executors on it; null while one is not measured
+            ("load_mhz", pa.float64()),  # of all executors on it; null while one is late to report
             ("memory_mb", pa.float64()),
             ("slots", pa.int32()),
             ("used_slots", pa.int32()),

@@ -145,14 +145,12 @@ class Feeder:
         """
         warm_s, end_s = times.warm_up_s, times.warm_up_s + times.trial_s
         trial = self.send(rate_tps, end_s + HEARD_S)
-        heard, is_warm, behind, elapsed_s = time.monotonic(), False, "", 0.0
-        before: list[float] = []
+        heard, is_warm, behind, elapsed_s = time.monotonic(), False, "", -1.0
         while True:
             sources = self.sources(trial)
-            said = [s["elapsedS"] for s in sources]
-            if sources and said != before:
-                heard, before = time.monotonic(), said
-                elapsed_s = min(s["elapsedS"] for s in sources)
+            slowest_s = min((s["elapsedS"] for s in sources), default=None)
+            if slowest_s is not None and slowest_s != elapsed_s:
+                heard, elapsed_s = time.monotonic(), slowest_s
                 if elapsed_s >= warm_s and not is_warm:
                     is_warm = True
                     warm()

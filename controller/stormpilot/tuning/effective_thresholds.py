@@ -142,7 +142,7 @@ def _of_topology(
     refused: dict[Key, list[str]] = {}
     said = set[Key]()  # set by somebody, not frozen as it was
 
-    def offer(name: str, of: tuple[str, ...], value: Any, source: Any, text: str) -> None:
+    def offer(name: str, of: tuple[str, ...], value: Any, source: Any, text: str, *, word: bool = False) -> None:
         key = (name, of)
         if key in found:
             return
@@ -150,6 +150,7 @@ def _of_topology(
         if wrong:
             refused.setdefault(key, []).append(f"{source}: {wrong}")
         else:
+            said.update({key} if word else ())
             found[key] = ChosenThreshold(name=name, of=list(of), value=float(value), source=source, text=text)
 
     names = (setting_key(snapshot.name), ALL)
@@ -160,12 +161,10 @@ def _of_topology(
         elif s.value is not None:
             value, changed = _into_range(config, s.name, s.value) if s.frozen and s.name in CONTROLS else (s.value, "")
             told = [f"{'frozen' if s.frozen else 'set'} by {s.by or 'somebody'}" + (f": {s.why}" if s.why else "")]
-            offer(*key, value, "operator", "; ".join(told + [changed] * bool(changed)))
-            said |= {key} & found.keys() if not s.frozen else set()
+            offer(*key, value, "operator", "; ".join(told + [changed] * bool(changed)), word=not s.frozen)
     for name, value in _owner_wishes(snapshot):
         if name in config.history.owner_thresholds:
-            offer(name, (), value, "owner", f"{OWNER_KEY} of the topology")
-            said |= {(name, ())} & found.keys()
+            offer(name, (), value, "owner", f"{OWNER_KEY} of the topology", word=True)
         else:
             refused.setdefault((name, ()), []).append("owner: history.owner_thresholds does not allow it")
     for entry, found_value in _usable(config, mined, now_ms):

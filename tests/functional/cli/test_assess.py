@@ -183,7 +183,7 @@ def test_default_capacity_is_nobodys_statement(run: Run, nimbus: CountingNimbus,
     assert {s.host: s.limit_mhz for s in model.supervisors} == {
         s.host: pytest.approx(max(3200.0, 1.2 * busy[s.id])) for s in model.supervisors
     }
-    assert any("use more CPU than Storm's default of 4 cores" in note for note in found["notes"])
+    assert any("what a plan may use of Storm's default" in note for note in found["notes"])
     nimbus.resources = {"cpu.pcore.percent": 401.0}
     done = run("assess", "--nimbus", f"{nimbus.host}:{nimbus.port}", "--cpu-limit", "1", "--budget", "1")
     assert (done.code, "no plan (cpu)" in done.err, "--cpu-limit 1" in done.err) == (1, True, False)

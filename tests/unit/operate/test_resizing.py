@@ -35,6 +35,7 @@ from stormpilot.messages.settings import (
 from stormpilot.messages.signing import signature
 from stormpilot.operate import resizing
 from stormpilot.operate.resizing import Resizing
+from stormpilot.zookeeper.client import DeniedError
 
 
 def test_threads_by_a_rebalance_then_the_placement_as_plan() -> None:
@@ -357,6 +358,13 @@ def test_a_rebalance_that_nimbus_does_not_tell_the_end_of_is_told(monkeypatch: p
     def late(*_: object) -> None:
         raise UnreachableError("the plug-in wrote no snapshot")
 
+    def denied(*_: object, **__: object) -> None:
+        raise DeniedError("/stormpilot/plans/t")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(resizing, "put_in_force", denied)
+        with pytest.raises(RefusedError, match=r"^Storm has rebalanced t to these threads, but it is not placed: ZooKe"):
+            world.carry_out(change)
     monkeypatch.setattr(resizing, "await_snapshot", late)
     with pytest.raises(UnreachableError, match="Storm has rebalanced t to these threads, but it is not placed: the pl"):
         world.carry_out(change)

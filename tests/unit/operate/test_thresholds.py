@@ -12,7 +12,13 @@ from stormpilot.messages.core import TopologySnapshot, decode, encode
 from stormpilot.messages.settings import ThresholdSetting, setting_key
 from stormpilot.messages.thresholds import CPU_LIMIT_RATIO, ThresholdEntry, Thresholds
 from stormpilot.operate import Operator
-from stormpilot.operate.thresholds import freeze_threshold, mined_entries, set_threshold, shown_thresholds
+from stormpilot.operate.thresholds import (
+    freeze_threshold,
+    mined_entries,
+    set_threshold,
+    shown_thresholds,
+    unset_threshold,
+)
 from stormpilot.zookeeper.paths import Paths
 
 ID = "flights-1-1700000000"
@@ -66,6 +72,7 @@ def test_a_threshold_of_a_supervisor_is_of_one_that_there_is(operator: Operator)
     operator.zookeeper.put(PATHS.cluster, encode(cluster("a", "b")))
     change = set_threshold(operator, "flights", CPU_LIMIT_RATIO, 0.6, "host-a")
     assert change.text == "flights: decide.cpu_limit_ratio of a is 0.6 from now on"
+    assert unset_threshold(operator, "flights", CPU_LIMIT_RATIO, "host-a").changed, "named as it was set"
     with pytest.raises(RefusedError, match="'host-nowhere' is no supervisor"):
         set_threshold(operator, "flights", CPU_LIMIT_RATIO, 0.6, "host-nowhere")
     text = set_threshold(operator, "fligths", "decide.overload_s", 60.0).text

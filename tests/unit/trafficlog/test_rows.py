@@ -31,10 +31,14 @@ def rows(
     memory_mb: float | None = None,
     config: dict[str, Any] | None = None,
     nodes: ClusterSnapshot | None = None,
+    later_s: int = 0,
 ) -> dict[str, list[dict[str, Any]]]:
-    """The rows of a window of 40 s, by table."""
+    """The rows of a window of 40 s, by table; `later_s` after the topology was placed."""
     snapshot, seen, load = topology(place), nodes or cluster("a", "b"), LoadSection(window_s=60)
-    snapshot = msgspec.structs.replace(snapshot, config=snapshot.config | (config or {}))
+    config = snapshot.config | (config or {})
+    snapshot = msgspec.structs.replace(
+        snapshot, config=config, assigned_since_ms=snapshot.assigned_since_ms - later_s * 1000
+    )
     history = LoadHistory(60)
     for at_s in (60, 100):
         r = report(at_s, tasks=tasks)
@@ -118,7 +122,14 @@ def test_window_with_a_silent_task_is_not_a_measured_one(tmp_path: Path) -> None
     assert found["windows"][0]["measured"] is False
     silent = next(e for e in found["executors"] if e["executor"] == 4)
     assert (silent["received_tps"], silent["sent_tps"], silent["measured"]) == (None, None, False)
-    assert {n["load_mhz"] for n in found["nodes"]} == {None}, "what it uses is a guess, and no end of an overload"
+    assert {n["supervisor"]: n["load_mhz"] is None for n in found["nodes"]} == {"a": False, "b": True}, "a guess"
+
+
+def test_task_that_is_silent_for_long_is_believed_to_use_nothing(tmp_path: Path) -> None:
+    """Spouts of a topology that is not active: its nodes have a load all the same."""
+    found = rows(tmp_path, tasks=(1, 2, 3), later_s=400)
+    assert found["windows"][0]["measured"] is False
+    assert [n["load_mhz"] for n in found["nodes"] if n["load_mhz"] is None] == []
 
 
 def test_sent_tuples_are_those_to_other_executors_but_ackers(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -20,5 +21,17 @@ def test_a_source_that_is_gone_is_not_waited_for_though_its_last_words_stay(monk
     store = MemoryZooKeeper(lambda: 1_000)
     last = {"trial": 1, "elapsedS": 3.0, "points": [[1.0, 0.01, 5]], "failed": 0, "inFlight": 0}
     store.put(Paths().trial("t-1-17", "source-0"), json.dumps(last).encode())
+    goes_on = iter(range(3, 100_000))
+    read = store.read
+
+    def reading(paths: list[str], *more: Any, **how: Any) -> Any:
+        if paths[-1].endswith("source-1"):
+            said = {**last, "elapsedS": float(next(goes_on))}
+            store.put(Paths().trial("t-1-17", "source-1"), json.dumps(said).encode())
+        return read(paths, *more, **how)
+
+    monkeypatch.setattr(store, "read", reading)
+    with pytest.raises(UnreachableError, match="tells nothing for"):
+        Feeder(store, Paths(), "t-1-17", tasks=2).feed(10.0, Times(warm_up_s=10.0, trial_s=60.0))
     with pytest.raises(UnreachableError, match="tells nothing for"):
         Feeder(store, Paths(), "t-1-17", tasks=1).feed(10.0, Times(warm_up_s=10.0, trial_s=60.0))

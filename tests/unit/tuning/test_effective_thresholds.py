@@ -188,9 +188,14 @@ def test_what_somebody_sets_for_a_topology_holds_on_every_supervisor() -> None:
     assert (in_use.overload_s(ID), one(in_use, X).value) == ({}, 3600.0)
     own = ThresholdSetting(topology="flights", name=X, of=["a"], value=900.0, by="ops")
     assert chosen(found, settings=(setting, own)).overload_s(ID) == {"a": 900.0}
-    frozen = chosen(found, settings=(msgspec.structs.replace(setting, value=180.0, frozen=True),))
+    frozen_at = msgspec.structs.replace(setting, value=180.0, frozen=True)
+    frozen = chosen(found, settings=(frozen_at,))
     assert frozen.overload_s(ID) == {"a": 240.0}
     assert frozen.sources(ID)[X].startswith("operator: frozen by ops"), "of two, the topology's own is told"
+    everything = msgspec.structs.replace(setting, topology="_all")
+    for more in ({"settings": (frozen_at, everything)}, {"settings": (frozen_at,), "owner": {X: 3600.0}}):
+        config = parse("history: {owner_thresholds: [decide.overload_s]}", "x")
+        assert chosen(found, **more, config=config).overload_s(ID) == {"a": 240.0}, "that is not in force"  # type: ignore[arg-type]
     outside = chosen(found, settings=(msgspec.structs.replace(setting, value=1e9),))
     assert outside.overload_s(ID) == {"a": 240.0}, "what is refused replaces nothing"
 

@@ -63,6 +63,7 @@ def changes(executor_hours: DataFrame) -> DataFrame:
 def changes_of_all(executors: DataFrame) -> DataFrame:
     """`changes` from `executors`, of all topologies."""
     known = executors.where("supervisor IS NOT NULL AND core_mhz IS NOT NULL AND measured AND covered_s > 0")
+    known = known.where(~fn.col("component").startswith("__"))  # as in `executor_hours`
     last = fn.col("window_to").alias("last")
     return changes(known.select("topology_id", "assigned_since", "supervisor", last))
 
