@@ -191,6 +191,10 @@ class OtdLoop:
         compiled = self._without_too_slow(compiled, situation.now_ms)
         frame = frame_of(compiled)
         layout = running_layout(frame)
+        if (layout.worker == NOWHERE).any():  # after a repair that divided a worker, for example
+            t, _ = compiled.name(int(layout.worker.argmin()))
+            self.last[t] = skip(t, Reason.OTD, "it runs in more workers than it asks for")
+            return None, None, Refusal(t)
         thresholds = self._thresholds([in_use.section(t, "otd", config.otd) for t in ready])
         answer: Answer = (otd.switch_step if by == "switch" else otd.step)(frame, layout, thresholds)
         if not isinstance(answer, otd.Move | otd.Switch):

@@ -15,8 +15,9 @@ from stormpilot.decide.judge import Verdict
 from stormpilot.decide.reasons import Reason
 from stormpilot.messages.moves import MoveState
 from stormpilot.messages.rollouts import Rollout
+from stormpilot.model.subset import isolated
 from stormpilot.model.values import Plan
-from stormpilot.model.violations import AMOUNTS
+from stormpilot.model.violations import AMOUNTS, Violation, violations
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class RollbackProposer:
         topology = state.topology
         former = as_placement(topology.id, move.former)
         plan = Plan(planner="rollback", topologies=[former])
-        problems = [str(v) for v in situation.problems(plan) if v.constraint not in AMOUNTS]
+        problems = [str(v) for v in situation.problems(plan) if not _was_so(v, plan, situation)]
         ended = aborted(topology.id, situation)
         if ended is not None and ended.entry.reason == Reason.ROLLBACK_EFFECT and _after(ended, move):
             problems = ["an operator aborted its rollout"]
@@ -57,6 +58,15 @@ class RollbackProposer:
             moved_executors=len(moved_executors(topology, former)),
         )
         return Verdict.of_one(decision, plan, situation.memory, situation.part_for({topology.id}))
+
+
+def _was_so(violation: Violation, plan: Plan, situation: Situation) -> bool:
+    """Whether the former placement breaks this constraint by itself: it did when it ran. CPU never keeps it away."""
+    if violation.constraint != "memory":
+        return violation.constraint in AMOUNTS
+    (placement,) = plan.topologies
+    alone = violations(isolated(situation.model, placement.id), plan)
+    return any(v.constraint == "memory" for v in alone)
 
 
 def _after(m: Rollout, move: MoveState) -> bool:

@@ -230,6 +230,19 @@ def test_throughput_that_varies_by_itself_is_no_reason_to_go_back() -> None:
     assert w.moves(t).noise_ratio > 0.2
 
 
+def test_fewer_tuples_are_not_held_against_a_move_where_nobody_knows_what_holds_the_sources() -> None:
+    """A backlog is gone, and the sources are neither full nor free."""
+    w, _ = world(0.08)
+
+    def caught_up() -> None:
+        runs_at(w, 0.8, 0.08)
+        w.in_flight = 4.5
+
+    w.when_applied = caught_up
+    w.tell(110)
+    assert EventKind.MOVE_WORSE not in [e.kind for e in w.events]
+
+
 def test_sources_that_are_free_after_the_move_get_all_through() -> None:
     """What arrives falls at the same time; nothing holds it any more, so the move did not make it slower."""
     w, _ = world(0.08)

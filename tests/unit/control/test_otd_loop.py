@@ -178,6 +178,17 @@ def test_topology_whose_slots_are_now_of_another_is_given_no_step(monkeypatch: p
     assert w.history(second) != []
 
 
+def test_topology_in_more_workers_than_it_asks_for_keeps_nobody_else_from_a_step() -> None:
+    """As the plug-in leaves it where a lost worker fits nowhere as a whole."""
+    w = World("a", "b", settings=OTD)
+    first = w.submit({("a", 6700): (1, 4, 6), ("b", 6700): (2, 5), ("b", 6701): (3,)}, name="aaa")
+    second = w.submit({("a", 6702): (1, 4, 6), ("b", 6702): (2, 3, 5)}, name="zzz")
+    w.step_otd(60)
+    assert len(w.history(second)) == 1
+    assert w.history(first) == []
+    assert "it runs in more workers than it asks for" in w.decision(first).text
+
+
 def test_where_the_budget_of_the_cluster_is_spent_otd_asks_about_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
     w, _, _ = two_jobs("budget: {cluster_executors_per_hour: 1}\n")
     w.step_otd(100)

@@ -15,6 +15,7 @@ from stormpilot.decide.reasons import Reason
 from stormpilot.messages.core import encode
 from stormpilot.messages.rollouts import Rollout
 from stormpilot.messages.settings import PauseSetting
+from stormpilot.model.values import Topology
 
 SPREAD: Slots = {("a", 6700): (1, 4, 6), ("b", 6700): (2, 3, 5)}
 NEAR: Slots = {("a", 6700): (1, 2, 4), ("b", 6700): (3, 5, 6)}
@@ -78,6 +79,37 @@ def test_a_former_slot_that_another_topology_has_ends_it_with_an_event(
     assert f"slot {taken.supervisor}:6703 is held by wordcount" in decision.text
     assert [e.kind for e in w.cycle.outbox.events] == [EventKind.ROLLBACK_IMPOSSIBLE]
     assert w.moves(t).phase == "none"
+
+
+def test_memory_that_another_topology_has_by_now_keeps_it_where_it_is(
+    worse: tuple[World, str, RollbackProposer],
+) -> None:
+    """What it needs more than is there by itself it did need when it ran; what others took since is not there."""
+    w, t, rollbacks = worse
+    situation = going_back(w, t)
+
+    def heavy(of: Topology) -> Topology:
+        return msgspec.structs.replace(
+            of, executors=[msgspec.structs.replace(e, memory_mb=100.0) for e in of.executors]
+        )
+
+    def tight(memory_mb: float, *more: Topology) -> Situation:
+        nodes = [msgspec.structs.replace(s, memory_mb=memory_mb) for s in situation.model.supervisors]
+        topologies = [*map(heavy, situation.model.topologies), *more]
+        model = msgspec.structs.replace(situation.model, supervisors=nodes, topologies=topologies)
+        return replace(situation, readiness=replace(situation.readiness, model=model))
+
+    own = heavy(next(x for x in situation.model.topologies if x.id == t))
+    there = [msgspec.structs.replace(a, port=6703) for a in own.assignment]
+    other = msgspec.structs.replace(own, id="other-1-1", name="other", assignment=there)
+    needed = 300.0
+    for at in (tight(needed), tight(needed / 2)):
+        verdict = rollbacks.propose(at)
+        assert verdict is not None and verdict.decisions[t].reason is Reason.ROLLBACK_EFFECT
+    verdict = rollbacks.propose(tight(needed * 1.5, other))
+    assert verdict is not None
+    assert (verdict.decisions[t].action, verdict.decisions[t].reason) == ("skip", Reason.BACK_OFF)
+    assert "memory" in verdict.decisions[t].text
 
 
 def test_what_goes_nowhere_back_is_left_alone(worse: tuple[World, str, RollbackProposer]) -> None:

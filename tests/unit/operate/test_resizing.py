@@ -363,7 +363,7 @@ def test_a_rebalance_that_nimbus_does_not_tell_the_end_of_is_told(monkeypatch: p
 
     with monkeypatch.context() as patch:
         patch.setattr(resizing, "put_in_force", denied)
-        with pytest.raises(RefusedError, match=r"^Storm has rebalanced t to these threads, but it is not placed: ZooKe"):
+        with pytest.raises(RefusedError, match=r"^Storm has rebalanced t to these threads, but it is not placed: Zoo"):
             world.carry_out(change)
     monkeypatch.setattr(resizing, "await_snapshot", late)
     with pytest.raises(UnreachableError, match="Storm has rebalanced t to these threads, but it is not placed: the pl"):
