@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from statistics import fmean
@@ -320,19 +320,21 @@ def _carried_out(found: dict[str, Any]) -> list[str]:
             "Memory of a slot is that of one JVM and of all processes in it, which keep theirs whatever comes; each "
             "component was measured with a JVM of its own, and the source's needs are declared without one. CPU "
             "follows the profile's trials without tuples (of the worker, and of each thread, which looks for tuples "
-            "a thousand times a second) and with few, which take more each." + cpu_errors(found["cluster"])
+            "a thousand times a second) and with few, which take more each."
+            + cpu_errors(found["cluster"])
+            + by_cores(found["cluster"])
         ),
         table(SLOTS_HEAD, slots(found["cluster"])),
     ]
 
 
 def _before(found: Sequence[dict[str, Any]]) -> list[str]:
-    """A paragraph on cases whose placement is not that of this version; none where there are none."""
+    """A paragraph on cases that were placed otherwise than on the machines of the table; none where none were."""
     pairs = Counter(pair_name(one) for one in found if not one["placedAsNow"])
     who = " and ".join(f"{n} of {pair}" for pair, n in pairs.items())
     text = (
-        f"An earlier version of the mapping placed {who}: as many threads on as many slots as now, other threads "
-        "together. Predictions are for where they were."
+        f"On the nodes of the cluster, which are more than it needs, the mapping put other threads of {who} together "
+        "than on the machines of the table: as many threads on as many slots. Predictions are for where they were."
     )
     return [filled(text)] if pairs else []
 
@@ -354,6 +356,23 @@ def cpu_errors(found: Sequence[dict[str, Any]]) -> str:
     return (
         f" Slots of {MANY_COMPONENTS} components and more took {many:+.0f} points of CPU against the prediction in the "
         f"mean, others {few:+.0f}. In proportion to the tuples, as the paper predicts CPU, R² would be {fit:.2f}."
+    )
+
+
+def by_cores(found: Sequence[dict[str, Any]]) -> str:
+    """CPU against the prediction by the MHz of the machine's cores; empty where all were the same."""
+    sums: defaultdict[float, list[float]] = defaultdict(lambda: [0.0, 0.0])
+    for one in found:
+        for load in one["slotLoads"]:
+            if load["actual"] and "coreMhz" in one:
+                for k, of in enumerate((load["actual"], load["predicted"])):
+                    sums[round(one["coreMhz"])][k] += of[0]
+    told = [f"{actual / predicted:.2f} on cores of {mhz:,.0f} MHz" for mhz, (actual, predicted) in sorted(sums.items())]
+    if len(told) < 2:
+        return ""
+    return (
+        f" In all, slots took {' and '.join(told)} of what was predicted: a MHz is not as much work on every "
+        "processor, and a plan counts in MHz."
     )
 
 
