@@ -17,6 +17,7 @@ import numpy as np
 from stormpilot.config import BudgetSection, DecideSection
 from stormpilot.config.deciding import OtdSection
 from stormpilot.control.current_config import CurrentConfig
+from stormpilot.control.kept_off import KeptOff
 from stormpilot.control.plan_evaluation import PlanEvaluator
 from stormpilot.control.rollout_gates import resting
 from stormpilot.control.situation import Situation
@@ -30,7 +31,6 @@ from stormpilot.decide.expectation import expectations
 from stormpilot.decide.judge import Verdict
 from stormpilot.decide.predict import predict
 from stormpilot.decide.reasons import Reason, row_of
-from stormpilot.model.carried import core_mhz
 from stormpilot.model.compiled import NOWHERE, Compiled, Ints, compile_model
 from stormpilot.model.subset import plan_of, subset
 from stormpilot.model.values import Model, Plan
@@ -44,8 +44,6 @@ Kind = Literal["move", "switch"]
 Answer = otd.Step | otd.Switch | None
 Told = dict[str, otd.Lacking | None]
 """Lack of resources by topology id, as the planner says; None: there is none."""
-TOO_SLOW_MS = 600_000
-"""For so long an executor is not moved to a node on which its topology would carry less."""
 MOST_TRIES = 5
 """So many moves are refused in one step because less would be carried; the next step looks further."""
 
@@ -61,15 +59,14 @@ class Refusal(NamedTuple):
 class OtdLoop:
     """One per leadership.
 
-    `insufficient` are the topologies of which it was reported that resources do not suffice. `too_slow`: by executor
-    (topology id, start task) the nodes to which it is not moved, and until when. `last`: the decision of the last step
-    by topology id, of those that no gate held.
+    `insufficient` are the topologies of which it was reported that resources do not suffice. `last`: the decision of
+    the last step by topology id, of those that no gate held.
     """
 
     current: CurrentConfig
     publisher: Publisher
     insufficient: set[str] = field(default_factory=set)
-    too_slow: dict[tuple[str, int], tuple[frozenset[str], int]] = field(default_factory=dict)
+    kept_off: KeptOff = field(default_factory=KeptOff)
     last: dict[str, Decision] = field(default_factory=dict)
 
     def has(self, state: TopologyState) -> bool:
@@ -98,7 +95,9 @@ class OtdLoop:
 
     def step(self, states: Mapping[str, TopologyState], situation: Situation) -> tuple[Verdict | None, list[Event]]:
         """The next move of one executor, and a proposal for each topology whose moves wait for somebody."""
-        self.insufficient &= {*situation.snapshot.topologies, *situation.snapshot.unreadable_topologies}
+        alive = frozenset(situation.snapshot.topologies) | situation.snapshot.unreadable_topologies
+        self.insufficient &= alive
+        self.kept_off.keep_only(alive)
         ready = self._ready(states, situation)
         self.last = {t: d for t, d in self.last.items() if t in ready}
         acting = {t: s for t, s in ready.items() if not only_proposed(s)}
@@ -188,7 +187,8 @@ class OtdLoop:
             t, _ = compiled.name(int(compiled.current.argmin()))
             self.last[t] = skip(t, Reason.OTD, "another topology has slots of it by now")
             return None, None, Refusal(t)
-        compiled = self._without_too_slow(compiled, situation.now_ms)
+        self.kept_off.look(compiled, situation.now_ms)
+        compiled = self.kept_off.without(compiled, situation.now_ms)
         frame = frame_of(compiled)
         layout = running_layout(frame)
         if (layout.worker == NOWHERE).any():  # after a repair that divided a worker, for example
@@ -205,6 +205,12 @@ class OtdLoop:
         plan = msgspec.structs.replace(compiled.plan_of(slots), planner="otd", params={"steps": 1})
         running = compiled.plan_of(compiled.current)
         t, start = compiled.name(answer.executor)
+        there = answer.executor, int(slots[answer.executor]), situation.now_ms
+        ago_min = self.kept_off.came_from(compiled, *there)
+        if isinstance(answer, otd.Move) and answer.case == 3 and ago_min is not None:
+            text = f"executor {start} came from there {ago_min:.0f} min ago: not back for traffic within the hour"
+            no, again = skip(t, Reason.OTD, text), self.kept_off.keep(compiled, *there)
+            return Verdict.without_plan({t: no}, situation.memory), answer, Refusal(t, again)
         if _breaks_more(standing, plan, running, (t, start)):
             self.last[t] = skip(t, Reason.OTD, f"executor {start} would break a constraint where it is to move")
             return None, answer, Refusal(t)
@@ -221,7 +227,7 @@ class OtdLoop:
         if expected.shortfall:
             text, (_, carried_tps) = f"{decision.text}, but {expected.shortfall}", expected.carried_tps
             no = skip(t, Reason.THROUGHPUT_WOULD_FALL, text, value=carried_tps, threshold=expected.now_tps)
-            again = self._keep_off(compiled, answer.executor, int(slots[answer.executor]), situation.now_ms)
+            again = self.kept_off.keep(compiled, *there)
             return Verdict.without_plan({t: no}, situation.memory), answer, Refusal(t, again)
         decision = replace(decision, expectation=expected)
         plans = {tp.id: tp for tp in plan.topologies if tp.id == t}
@@ -234,32 +240,6 @@ class OtdLoop:
         if refusal is not None:
             return Verdict.without_plan({t: refusal}, situation.memory), answer, Refusal(t)
         return verdict, answer, None
-
-    def _keep_off(self, compiled: Compiled, executor: int, slot: int, now_ms: int) -> bool:
-        """Remember that an executor does not move to the node of a slot; False where it is there already.
-
-        Where its cores are slower than those on which the executor runs, it does not move to others as slow either.
-        """
-        here, there = compiled.slot_node[[compiled.current[executor], slot]].tolist()
-        mhz = core_mhz(compiled)
-        nodes = np.flatnonzero(mhz <= mhz[there]).tolist() if mhz[there] < mhz[here] else [there]
-        before, _ = self.too_slow.get(compiled.name(executor), (frozenset[str](), 0))
-        kept = before | {compiled.node_ids[n] for n in nodes}
-        self.too_slow[compiled.name(executor)] = kept, now_ms + TOO_SLOW_MS
-        return bool(here != there)
-
-    def _without_too_slow(self, compiled: Compiled, now_ms: int) -> Compiled:
-        """The arrays in which executors may not be where less would be carried with them."""
-        self.too_slow = {name: kept for name, kept in self.too_slow.items() if kept[1] > now_ms}
-        if not self.too_slow:
-            return compiled
-        klass, rows = compiled.klass.copy(), list(compiled.allowed)
-        for e in range(compiled.executors):
-            if (kept := self.too_slow.get(compiled.name(e))) is not None:
-                nodes, _ = kept
-                rows.append(rows[klass[e]] & np.array([n not in nodes for n in compiled.node_ids]))
-                klass[e] = len(rows) - 1
-        return replace(compiled, klass=klass, allowed=np.array(rows))
 
     def _gates(self, state: TopologyState) -> DecideSection:
         """The gates, with the time that a topology rests after what was done last."""

@@ -178,6 +178,27 @@ def test_topology_whose_slots_are_now_of_another_is_given_no_step(monkeypatch: p
     assert w.history(second) != []
 
 
+def test_traffic_alone_brings_no_executor_back_within_the_hour() -> None:
+    """Nearly as much with one node as with the other: each step wins a little, and restarts two workers."""
+    w = World("a", "b", settings=OTD.replace("threshold_asc_tps: 20", "threshold_asc_tps: 5"))
+
+    def leaning(part: float) -> None:
+        w.traffic = {(1, 2): 1000.0, (2, 4): 1000.0 * part, (1, 3): 1.0, (3, 4): 1.0}
+
+    leaning(1.05)
+    t = w.submit({("a", 6700): (1,), ("a", 6701): (2, 5), ("b", 6700): (4,), ("b", 6701): (3, 6)})
+    w._topologies[t] = msgspec.structs.replace(w._topologies[t], workers=4)
+    w.zookeeper.put(w.paths.topology(t), encode(w._topologies[t]))
+    w.step_otd(120)
+    assert [e.moved_executors for e in w.history(t)] == [1], "to the side with which it has more"
+    for part in (0.95, 1.05, 0.95):
+        leaning(part)
+        w.step_otd(240)
+    assert len(w.history(t)) == 1
+    w.step_otd(3600)
+    assert len(w.history(t)) == 2, "after the hour"
+
+
 def test_topology_in_more_workers_than_it_asks_for_keeps_nobody_else_from_a_step() -> None:
     """As the plug-in leaves it where a lost worker fits nowhere as a whole."""
     w = World("a", "b", settings=OTD)
