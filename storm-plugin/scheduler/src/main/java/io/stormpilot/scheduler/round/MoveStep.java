@@ -87,6 +87,9 @@ final class MoveStep {
     Map<String, Moves> moves = new HashMap<>();
     Map<String, Intent> intents = new HashMap<>();
     int workersMoved = 0;
+    boolean anyMoved =
+        changes.values().stream().flatMap(List::stream).anyMatch(c -> movedWorkers(c) > 0);
+    boolean limited = config.maxMovedWorkers() > 0 && anyMoved;
     for (TopologyContext topology : moving) {
       String id = topology.id();
       List<Change> own = changes.getOrDefault(id, List.of());
@@ -94,7 +97,8 @@ final class MoveStep {
       int moved = own.stream().mapToInt(this::movedWorkers).sum();
       int pending = units.get(id).stream().mapToInt(MoveUnit::size).sum() - started;
       boolean overLimit = changes.containsKey(id) && outcome.overLimit().contains(id);
-      moves.put(id, new Moves(pending, overLimit, settling.contains(id), refusals.get(id)));
+      moves.put(
+          id, new Moves(pending, overLimit, settling.contains(id), limited, refusals.get(id)));
       intents.put(id, next(topology));
       count(topology, moved, pending);
       workersMoved += moved;

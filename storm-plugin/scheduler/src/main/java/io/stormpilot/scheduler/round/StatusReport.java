@@ -156,7 +156,7 @@ final class StatusReport {
       String rest = "; the rest was started only just now";
       return ofPlanInForce(topology, State.MOVING, Reason.WORKERS_SETTLING, text + rest);
     }
-    if (limit > 0) {
+    if (moves.limited()) {
       String rest = "; at most " + limit + " are moved per round";
       return ofPlanInForce(topology, State.MOVING, Reason.MOVE_LIMIT, text + rest);
     }

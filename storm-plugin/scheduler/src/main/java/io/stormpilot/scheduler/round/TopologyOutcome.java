@@ -17,10 +17,16 @@ record TopologyOutcome(TopologyContext context, Intent intent, Moves moves, Stat
    * @param pendingWorkers workers of the plan that are still to be started
    * @param groupOverLimit more workers than the limit had to move at once
    * @param settling workers that were started only just now have to come to rest first
+   * @param limited the limit of workers per round was used, by this topology or another
    * @param refusal what Storm's cluster threw at the changes, none of which is made then; or null
    */
-  record Moves(int pendingWorkers, boolean groupOverLimit, boolean settling, String refusal) {
-    static final Moves NONE = new Moves(0, false, false, null);
+  record Moves(
+      int pendingWorkers,
+      boolean groupOverLimit,
+      boolean settling,
+      boolean limited,
+      String refusal) {
+    static final Moves NONE = new Moves(0, false, false, false, null);
   }
 
   /**

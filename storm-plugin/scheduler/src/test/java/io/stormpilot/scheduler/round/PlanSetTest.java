@@ -107,6 +107,22 @@ class PlanSetTest {
     assertEquals("rejected/SLOT_OCCUPIED", story.state("b"));
   }
 
+  /** A limit that was not used in a round is not what the rest waits for. */
+  @Test
+  void moveThatWaitsForASlotSaysSoAlsoWithALimit() {
+    Story story = Story.twoWorkers().with(PilotConfig.MAX_MOVED_WORKERS, 1);
+    story.publish(story.plan("t", "p-1", "sup-2:6700=1-2", "sup-2:6701=3-4"));
+    story.round();
+    assertEquals("moving/MOVE_LIMIT", story.state("t"));
+    story.topology("other", 3, 3);
+    for (int i = 1; i <= 3; i++) {
+      story.running("other", "sup-2:670" + i, "" + i);
+    }
+    story.round();
+    story.round();
+    assertEquals("moving/NO_FREE_SLOT", story.state("t"));
+  }
+
   @Test
   void movesAtMostTheLimitPerRound() {
     Story story = new Story(4, 4).topology("t", 4, 4).with(PilotConfig.MAX_MOVED_WORKERS, 2);
