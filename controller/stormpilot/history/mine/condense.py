@@ -92,7 +92,7 @@ def executor_sums(executors: DataFrame, whole: DataFrame) -> DataFrame:
         )
         .agg(
             one.alias("rows"),
-            fn.count_if(rate() > 0).alias("busy"),
+            fn.count_if(rate() > 0).cast("bigint").alias("busy"),
             fn.avg("received_tps").alias("received_tps"),
             fn.avg("emitted_tps").alias("emitted_tps"),
             fn.avg("sent_tps").alias("sent_tps"),
