@@ -24,7 +24,6 @@ from stormpilot.generate.logs.spec import Spec
 from stormpilot.history import frames
 from stormpilot.history import spark as spark_module
 from stormpilot.history.mine import job, on_duckdb, reading_duckdb
-from stormpilot.history.mine.condense import executor_hours, whole
 from stormpilot.history.mine.entries import MiningCriteria
 from stormpilot.history.mine.findings import MinedLog
 from stormpilot.history.mine.log import Selection
@@ -182,21 +181,6 @@ def test_only_what_is_asked_for_is_mined(command: Command, hour: Path) -> None:
     assert thresholds["topologyName"] == "made2"
     noise = next(e for e in thresholds["entries"] if e["name"] == th.NOISE_RATIO)
     assert 20 <= noise["rows"] <= 31
-
-
-def test_moves_of_others_count_where_one_topology_is_mined(hour: Path) -> None:
-    """They end overloads of the nodes that they share."""
-
-    def changes(selection: Selection) -> set[tuple[Any, ...]]:
-        with frames.engine("duckdb"), reading_duckdb.open_log(str(hour), selection) as log:
-            measured = log.keep(log.query(whole, log.table("windows")))
-            sums = log.condensed("executors", ("executors", "windows"), job.known_executor_sums, measured)
-            found = log.rows(job.everyones_changes(log, log.query(executor_hours, sums)))
-        return {(r["supervisor"], r["at"]) for r in found}
-
-    every = changes(Selection())
-    assert len(every) > 2
-    assert changes(Selection(("made2",))) == every
 
 
 def test_a_topology_that_the_log_has_not_is_told_and_one_asked_for_by_its_id_is_none(

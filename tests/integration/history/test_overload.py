@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+from stormpilot.generate.logs.log import generate
+from stormpilot.generate.logs.spec import Spec
+from stormpilot.history import frames
 from stormpilot.history.frames import DataFrame
+from stormpilot.history.mine import job, reading_duckdb
+from stormpilot.history.mine.condense import executor_hours, whole
+from stormpilot.history.mine.log import Selection
 from stormpilot.history.mine.otd import otd, states
 from stormpilot.history.mine.overload import changes, episodes, loads, overload_s, presence
 from tests.integration.history.conftest import Made, Table, at, collected, evidence
@@ -102,3 +109,19 @@ def test_otd_levels_are_those_of_workers_before_overloads_and_of_the_others(made
     assert (row.soon, row.others) == (3, 97)
     assert row.queue_high_tuples == 5000 and 100 < row.queue_low_tuples < row.queue_rare_tuples < 142
     assert row.cpu_high == row.cpu_low == 0.625
+
+
+def test_moves_of_others_count_where_one_topology_is_mined(tmp_path: Path) -> None:
+    """They end overloads of the nodes that they share."""
+    generate(tmp_path / "hour", Spec(days=1 / 24, parallelism=2, nodes=2, topologies=2), seed=4)
+
+    def changes(selection: Selection) -> set[tuple[Any, ...]]:
+        with frames.engine("duckdb"), reading_duckdb.open_log(str(tmp_path / "hour"), selection) as log:
+            measured = log.keep(log.query(whole, log.table("windows")))
+            sums = log.condensed("executors", ("executors", "windows"), job.known_executor_sums, measured)
+            found = log.rows(job.everyones_changes(log, log.query(executor_hours, sums)))
+        return {(r["supervisor"], r["at"]) for r in found}
+
+    every = changes(Selection())
+    assert len(every) > 2
+    assert changes(Selection(("made2",))) == every

@@ -13,7 +13,7 @@ from doubles.sized_world import PATHS, SLOT, World, running
 from doubles.snapshots import T0_MS, cluster, task_load, topology
 from stormpilot.cli.apply_size import _show
 from stormpilot.config import LoadSection
-from stormpilot.errors import RefusedError, UnreachableError
+from stormpilot.errors import RefusedError
 from stormpilot.messages.core import (
     ClusterSnapshot,
     ComponentPart,
@@ -26,16 +26,11 @@ from stormpilot.messages.settings import (
     AuditRecord,
     DrainSetting,
     ExcludeSetting,
-    Mode,
-    ModeSetting,
     PauseSetting,
     PinSetting,
-    setting_key,
 )
 from stormpilot.messages.signing import signature
-from stormpilot.operate import resizing
 from stormpilot.operate.resizing import Resizing
-from stormpilot.zookeeper.client import DeniedError
 
 
 def test_threads_by_a_rebalance_then_the_placement_as_plan() -> None:
@@ -327,47 +322,6 @@ def test_a_size_that_a_controller_s_topology_has_changes_nothing_and_says_so(
         _show(change, None, dry_run=False)
         assert said in capsys.readouterr().out
         assert change.rebalanced == bool(world.rebalanced)
-
-
-@pytest.mark.parametrize(
-    ("mode", "said"),
-    [
-        ("act", "ctl-1:77 places its threads"),
-        ("advise", "Storm's own scheduler places its threads, and ctl-1:77 proposes where they go (mode advise)"),
-        ("off", "Storm's own scheduler places its threads, for t is in mode off"),
-    ],
-)
-def test_who_places_what_was_rebalanced_is_told_by_the_mode(
-    mode: Mode, said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    world = World()
-    world.zookeeper.put(f"{PATHS.leader}/contender-0000000001", b"ctl-1:77")
-    world.put(PATHS.mode(setting_key("t")), ModeSetting(mode=mode, by="ann"))
-    change = world.size(250.0)
-    world.carry_out(change)
-    _show(change, None, dry_run=False)
-    out = " ".join(capsys.readouterr().out.split())
-    assert f"has its threads; {said}" in out
-    assert f"a controller leads: {said}" in out
-
-
-def test_a_rebalance_that_nimbus_does_not_tell_the_end_of_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    world = World()
-    change = world.size(250.0)
-
-    def late(*_: object) -> None:
-        raise UnreachableError("the plug-in wrote no snapshot")
-
-    def denied(*_: object, **__: object) -> None:
-        raise DeniedError("/stormpilot/plans/t")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(resizing, "put_in_force", denied)
-        with pytest.raises(RefusedError, match=r"^Storm has rebalanced t to these threads, but it is not placed: Zoo"):
-            world.carry_out(change)
-    monkeypatch.setattr(resizing, "await_snapshot", late)
-    with pytest.raises(UnreachableError, match="Storm has rebalanced t to these threads, but it is not placed: the pl"):
-        world.carry_out(change)
 
 
 def test_slots_that_others_take_or_lose_during_the_rebalance_are_not_placed_on() -> None:
