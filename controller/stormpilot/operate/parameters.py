@@ -44,7 +44,7 @@ ThresholdName = Annotated[
 ]
 ThresholdOf = Annotated[
     Annotated[str, Meta(min_length=1, max_length=MAX_LETTERS)] | None,
-    Meta(description="Id of the supervisor, for a threshold that exists once per node."),
+    Meta(description="Supervisor (its id, or its host if it is the only one there) of a threshold of nodes."),
 ]
 ThresholdValue = Annotated[float, Meta(description="Value in the unit of the setting.")]
 ModeWord = Annotated[

@@ -69,8 +69,10 @@ def freeze_threshold(operator: Operator, topology: TopologyName, name: Threshold
     A proposed one is in force from then on.
     """
     key = _checked(name, of)
-    known = mined_entries(operator, topology, ("mined", "proposed"))
-    entry = next((e for e in known if (e.name, e.of) == (name, key)), None)
+    known = {(e.name, *e.of): e for e in mined_entries(operator, topology, ("mined", "proposed"))}
+    if (name, *key) not in known:
+        key = _by_host(operator, key)
+    entry = known.get((name, *key))
     if entry is None or entry.value is None:
         raise RefusedError(f"{topology}: {name} was not mined, there is nothing to freeze")
     setting = ThresholdSetting(
@@ -93,12 +95,18 @@ def unset_threshold(operator: Operator, topology: AnyTopology, name: ThresholdNa
     """Remove what was set or frozen: the mined threshold holds again, else the configured one."""
     setting = ThresholdSetting(topology=setting_key(operator.topology_name(topology)), name=name, of=_checked(name, of))
     path = operator.paths.threshold_setting(setting.key)
-    if of is not None and operator.zookeeper.read([path]) == [None]:
-        with contextlib.suppress(RefusedError):  # a supervisor that is gone is named by its id
-            setting = msgspec.structs.replace(setting, of=[supervisor_named(operator, of).id])
-            path = operator.paths.threshold_setting(setting.key)
+    if operator.zookeeper.read([path]) == [None]:
+        setting = msgspec.structs.replace(setting, of=_by_host(operator, setting.of))
+        path = operator.paths.threshold_setting(setting.key)
     text, same = f"{_what(setting)} is mined or configured again", f"{_what(setting)} was not set"
     return operator.set("thresholds unset", _target(setting), path, None, text, same=same)
+
+
+def _by_host(operator: Operator, of: list[str]) -> list[str]:
+    """The supervisor of a host instead of the host; what names none that is there stays, for it may be gone."""
+    with contextlib.suppress(RefusedError):
+        return [supervisor_named(operator, name).id for name in of]
+    return of
 
 
 def mined_entries(operator: Operator, topology: str, sources: tuple[str, ...] = ("mined",)) -> list[ThresholdEntry]:

@@ -73,6 +73,7 @@ def test_a_threshold_of_a_supervisor_is_of_one_that_there_is(operator: Operator)
     change = set_threshold(operator, "flights", CPU_LIMIT_RATIO, 0.6, "host-a")
     assert change.text == "flights: decide.cpu_limit_ratio of a is 0.6 from now on"
     assert unset_threshold(operator, "flights", CPU_LIMIT_RATIO, "host-a").changed, "named as it was set"
+    assert freeze_threshold(operator, "flights", CPU_LIMIT_RATIO, "host-a").text.startswith("flights: ")
     with pytest.raises(RefusedError, match="'host-nowhere' is no supervisor"):
         set_threshold(operator, "flights", CPU_LIMIT_RATIO, 0.6, "host-nowhere")
     text = set_threshold(operator, "fligths", "decide.overload_s", 60.0).text
