@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Collection
 
@@ -54,7 +55,7 @@ def readiness_of(
         short = tuple(t for t in sorted(expected) if rates[t].covered_s < needed_s)
         return Readiness(
             ready=False,
-            text=f"{least_s:.1f} s of the {needed_s:.1f} s that are needed are measured "
+            text=f"{math.floor(10 * least_s) / 10:.1f} s of the {needed_s:.1f} s that are needed are measured "
             f"({counted(len(short), 'task is', 'tasks are')} short)"
             + _restarted(snapshot, min(rates[t].up_s + rates[t].age_s for t in short), now_ms),
             missing=short,
