@@ -104,7 +104,7 @@ def assess(
     plan = _planned(estimated, planner, seed, budget, cpu_limit)
     rows = [_estimate(estimated, plan, o, sure, held.get(o.topology.id, [])) for o, sure in seen]
     everywhere = held.get("", [])
-    over = [s.host for s in estimated.supervisors if s.limit_mhz > 1.000001 * cpu_limit * s.cpu_mhz]
+    over = [s.host for s in estimated.supervisors if s.limit_mhz > cpu_limit * s.cpu_mhz + 1.0]  # 1 MHz: rounding
     silent = [SILENT.format(", ".join(over[:HOSTS]) + ", ..." * (len(over) > HOSTS))] if over else []
     notes = [*([RULES] if resource_aware(scheduler) else [MEMORY]), CPU, *silent, *plan.notes]
     answer = {

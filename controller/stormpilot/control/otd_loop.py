@@ -209,7 +209,7 @@ class OtdLoop:
         ago_min = self.kept_off.came_from(compiled, *there)
         if isinstance(answer, otd.Move) and answer.case == 3 and ago_min is not None:
             text = f"executor {start} came from there {ago_min:.0f} min ago: not back for traffic within the hour"
-            no, again = skip(t, Reason.OTD, text), self.kept_off.keep(compiled, *there)
+            no, again = skip(t, Reason.OTD, text), self.kept_off.keep(compiled, *there, too_slow=False)
             return Verdict.without_plan({t: no}, situation.memory), answer, Refusal(t, again)
         if _breaks_more(standing, plan, running, (t, start)):
             self.last[t] = skip(t, Reason.OTD, f"executor {start} would break a constraint where it is to move")
@@ -227,7 +227,7 @@ class OtdLoop:
         if expected.shortfall:
             text, (_, carried_tps) = f"{decision.text}, but {expected.shortfall}", expected.carried_tps
             no = skip(t, Reason.THROUGHPUT_WOULD_FALL, text, value=carried_tps, threshold=expected.now_tps)
-            again = self.kept_off.keep(compiled, *there)
+            again = self.kept_off.keep(compiled, *there, too_slow=True)
             return Verdict.without_plan({t: no}, situation.memory), answer, Refusal(t, again)
         decision = replace(decision, expectation=expected)
         plans = {tp.id: tp for tp in plan.topologies if tp.id == t}

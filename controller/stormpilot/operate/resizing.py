@@ -14,7 +14,7 @@ import msgspec
 
 from stormpilot.config import LoadSection
 from stormpilot.decide.reasons import Reason
-from stormpilot.errors import RefusedError, StormpilotError, UnreachableError
+from stormpilot.errors import RefusedError, UnreachableError
 from stormpilot.messages.core import TopologySnapshot, Worker
 from stormpilot.messages.settings import ALL, setting_key
 from stormpilot.model.constraints import constrained
@@ -192,22 +192,15 @@ class Resizing:
 
         try:
             seen = await_snapshot(self.zookeeper, self.paths, self.topology_id, there, timeout_s + wait_s)
-        except UnreachableError as e:
-            raise self._after_rebalancing(e) from e
-        if self.controller:
-            return None
-        tell("placing")
-        try:
+            if self.controller:
+                return None
+            tell("placing")
             return self._place(seen, by, timeout_s, key)
         except (RefusedError, UnreachableError) as e:
-            raise self._after_rebalancing(e) from e
-
-    def _after_rebalancing(self, e: StormpilotError) -> StormpilotError:
-        """The same error, which says what Storm has done before."""
-        if not self.rebalanced:
-            return e
-        kind = UnreachableError if isinstance(e, UnreachableError) else RefusedError
-        return kind(f"Storm has rebalanced {self.name} to these threads, but it is not placed: {e}")
+            if not self.rebalanced:
+                raise
+            kind = UnreachableError if isinstance(e, UnreachableError) else RefusedError
+            raise kind(f"Storm has rebalanced {self.name} to these threads, but it is not placed: {e}") from e
 
     def _why(self) -> str:
         a = self.allocation

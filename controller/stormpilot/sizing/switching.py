@@ -59,8 +59,8 @@ def switched(
     cores
         Of each supervisor, in cores of a slot.
     """
-    least = {c.id: c.static.threads for c in problem.components if c.static is not None}
-    active = {c: _at_least(e, least.get(c, 1)) for c, e in executors.items()}
+    least = _least(problem)
+    active = {c: _at_least(e, least[c]) for c, e in executors.items()}
     now = _Tried(problem, executors, active, rate_tps, cores)
     while now.short:
         chances = [now.with_(component, start) for component, start in now.beginning()]
@@ -74,6 +74,11 @@ def switched(
             break
         now = max(left, key=lambda tried: tried.rating)
     return Switched(now.active, now.supported_tps, now.limiting)
+
+
+def _least(problem: Problem) -> dict[str, int]:
+    """Executors of each component that get tuples at any rate: as many threads as its static needs are of, else one."""
+    return {c.id: 1 if c.static is None else c.static.threads for c in problem.components}
 
 
 def _at_least(executors: Executors, count: int) -> list[int]:
@@ -130,9 +135,9 @@ class _Tried:
 
     def ending(self) -> Iterator[tuple[str, int]]:
         """Executors that could end: none is the last of its component, or of those that its static needs are."""
-        static = {c.id: c.static.threads for c in self._of[0].components if c.static is not None}
+        least = _least(self._of[0])
         for c, starts in sorted(self.active.items()):
-            if len(starts) > static.get(c, 1):
+            if len(starts) > least[c]:
                 yield from self._one_of_each_slot(c, reversed(starts))
 
     def _slots(self, component: str) -> Mapping[int, SlotName]:
