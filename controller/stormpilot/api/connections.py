@@ -7,13 +7,17 @@ half-open connections keep nobody out. Requests that are being answered are limi
 
 An answer goes out in parts, as its client takes them: asyncio gives a client 30 s for what is left in its buffer when a
 connection with TLS ends, and would have all of a large answer there.
+
+With TLS none of this knows of a client before it has shaken hands: until then `Listener` does.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import socket
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
 import h11
@@ -34,8 +38,50 @@ RESERVE = 16
 HEALTH = frozenset({"/healthz", "/readyz"})
 
 
+class Listener(socket.socket):
+    """A listening socket that ends connections which do not get as far as a protocol, as TLS may keep them.
+
+    Those that take longer than `HEADERS_S`, and the oldest one where there are too many, of one client or of all.
+    """
+
+    def __init__(self, *arguments: Any, **named: Any):
+        super().__init__(*arguments, **named)
+        self._begun: dict[socket.socket, str] = {}
+
+    def accept(self) -> tuple[socket.socket, Any]:
+        """See `socket.socket`; in the thread of an event loop."""
+        new, address = super().accept()
+        begun = {s: client for s, client in self._begun.items() if s.fileno() >= 0}
+        for group, most in (([s for s in begun if begun[s] == address[0]], PER_CLIENT), (list(begun), CONNECTIONS)):
+            if len(group) >= most:
+                _end(group[0])
+                begun.pop(group[0], None)
+        self._begun = {**begun, new: address[0]}
+        asyncio.get_running_loop().call_later(HEADERS_S, self._late, new)
+        return new, address
+
+    def arrived(self, connection: socket.socket | None) -> None:
+        """This one has a protocol now, which sees to it."""
+        number = -1 if connection is None else connection.fileno()
+        self._begun = {s: client for s, client in self._begun.items() if s.fileno() != number}
+
+    def _late(self, connection: socket.socket) -> None:
+        if self._begun.pop(connection, None) is not None:
+            _end(connection)
+
+
+def _end(connection: socket.socket) -> None:
+    """Let whoever reads from it see its end; whose it is closes it."""
+    with contextlib.suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)
+
+
 class GuardedProtocol(H11Protocol):
-    """HTTP/1.1 as uvicorn speaks it, with deadlines and limits."""
+    """HTTP/1.1 as uvicorn speaks it, with deadlines and limits; `listeners` are where its clients came in."""
+
+    def __init__(self, *arguments: Any, listeners: Sequence[Listener] = (), **named: Any):
+        super().__init__(*arguments, **named)
+        self._listeners = listeners
 
     _timer: asyncio.TimerHandle | None = None
     _unread: asyncio.TimerHandle | None = None
@@ -56,6 +102,8 @@ class GuardedProtocol(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """See `asyncio.Protocol`."""
         super().connection_made(transport)
+        for listener in self._listeners:
+            listener.arrived(transport.get_extra_info("socket"))
         transport.set_write_buffer_limits(high=1, low=0)
         self.since_s = self.loop.time()
         self._enter("headers", HEADERS_S)

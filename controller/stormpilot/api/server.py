@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import socket
 import ssl
 import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import structlog
 import uvicorn
 
-from stormpilot.api.connections import Admission, GuardedProtocol
+from stormpilot.api.connections import Admission, GuardedProtocol, Listener
 from stormpilot.config import ApiSection
 from stormpilot.errors import StormpilotError, UsageError
 from stormpilot.user_files import PEM_BYTES, read_bytes
@@ -67,32 +70,33 @@ class Server:
     def _serve(self) -> None:
         section = self._section
         check_certificate(section)
-        configuration = uvicorn.Config(
-            Admission(self._make_app()),
-            ssl_certfile=section.cert_file,
-            ssl_keyfile=section.key_file,
-            http=GuardedProtocol,
-            ws="none",
-            loop="asyncio",
-            lifespan="off",
-            log_config=None,
-            access_log=False,
-            proxy_headers=False,  # whoever is on this machine could claim to come from anywhere
-            server_header=False,
-            timeout_keep_alive=5,
-            timeout_graceful_shutdown=GRACE_S,
-            h11_max_incomplete_event_size=32 * 1024,
-        )
-        configuration.load()
-        with _listening(section.host, section.port) as listener:
+        with contextlib.ExitStack() as stack:
+            listeners = [stack.enter_context(x) for x in _listening(section.host, section.port)]
+            configuration = uvicorn.Config(
+                Admission(self._make_app()),
+                ssl_certfile=section.cert_file,
+                ssl_keyfile=section.key_file,
+                http=partial(GuardedProtocol, listeners=listeners),  # type: ignore[arg-type]
+                ws="none",
+                loop="asyncio",
+                lifespan="off",
+                log_config=None,
+                access_log=False,
+                proxy_headers=False,  # whoever is on this machine could claim to come from anywhere
+                server_header=False,
+                timeout_keep_alive=5,
+                timeout_graceful_shutdown=GRACE_S,
+                h11_max_incomplete_event_size=32 * 1024,
+            )
+            configuration.load()
             self._uvicorn = uvicorn.Server(configuration)
             if self._stopping.is_set():
                 return
-            self.address = listener.getsockname()[:2]
+            self.address = listeners[0].getsockname()[:2]
             self._said = ""
             scheme = "https" if section.cert_file else "http"
             log.info("serving the API", url=f"{scheme}://{_bracketed(self.address[0])}:{self.address[1]}/")
-            self._uvicorn.run(sockets=[listener])
+            self._uvicorn.run(sockets=listeners)
 
     def _say(self, why: str) -> None:
         if why != self._said:
@@ -111,20 +115,43 @@ def check_certificate(section: ApiSection) -> None:
         except OSError as e:
             raise UsageError(f"{file} (api.{name}): cannot read it: {e.strerror}") from e
     try:
-        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(section.cert_file, section.key_file)
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(
+            section.cert_file,
+            section.key_file,
+            password="",  # else OpenSSL asks for it
+        )
     except OSError as e:
         why = getattr(e, "reason", None) or e
         raise UsageError(
             f"{section.cert_file} (api.cert_file) and {section.key_file} (api.key_file): no certificate (PEM) with its "
-            f"key: {why}"
+            f"key, without a password: {why}"
         ) from e
 
 
-def _listening(host: str, port: int) -> socket.socket:
-    """A listening socket; `OSError` names the address."""
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    family, kind, protocol, _, address = found[0]
-    listener = socket.socket(family, kind, protocol)
+def _listening(host: str, port: int) -> list[Listener]:
+    """Listening sockets at all addresses of a host that this machine has; `OSError` names the address."""
+    found = dict.fromkeys(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE))
+    listeners: list[Listener] = []
+    why: OSError | None = None
+    for family, _, _, _, address in found:
+        own_port = listeners[0].getsockname()[1] if listeners else port
+        try:
+            listeners.append(_listener(family, (address[0], own_port, *address[2:])))
+        except OSError as e:
+            why = e
+            if e.errno not in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):  # as ::1 where there is no IPv6
+                break
+    else:
+        why = None if listeners else why
+    if why is not None:
+        for listener in listeners:
+            listener.close()
+        raise why
+    return listeners
+
+
+def _listener(family: int, address: tuple[Any, ...]) -> Listener:
+    listener = Listener(family, socket.SOCK_STREAM)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)

@@ -133,6 +133,61 @@ def test_one_client_cannot_take_the_connections_of_another(
     assert honest.recv(1000).startswith(b"HTTP/1.1 200")
 
 
+@pytest.fixture
+def secured(api: Api, certificate: tuple[str, str]) -> Iterator[tuple[Server, str]]:
+    """A server with TLS, and the file of its certificate."""
+    cert, key = certificate
+    made = Server(ApiSection(port=0, cert_file=cert, key_file=key), lambda: api.app)
+    made.start()
+    until(lambda: made.address, "the server to listen")
+    yield made, cert
+    made.stop()
+
+
+def test_connections_that_never_shake_hands_keep_nobody_out(
+    secured: tuple[Server, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With TLS no protocol hears of them, and each has a descriptor of the controller."""
+    monkeypatch.setattr(connections, "CONNECTIONS", 20)
+    monkeypatch.setattr(connections, "HEADERS_S", PATIENCE_S)
+    server, cert = secured
+    assert server.address is not None
+    silent = [
+        socket.create_connection(server.address, PATIENCE_S, source_address=(f"127.0.0.{2 + n % 3}", 0))
+        for n in range(60)
+    ]
+    assert all(map(ended, silent[:40]))
+    answer = requests.get(f"https://localhost:{server.address[1]}/healthz", verify=cert, timeout=PATIENCE_S)
+    assert answer.status_code == 200
+    for s in silent:
+        s.close()
+
+
+def test_one_client_that_shakes_no_hands_takes_nobody_elses_connections(
+    secured: tuple[Server, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "PER_CLIENT", 5)
+    monkeypatch.setattr(connections, "HEADERS_S", PATIENCE_S)
+    server, cert = secured
+    assert server.address is not None
+    honest = socket.create_connection(server.address, PATIENCE_S)
+    greedy = [socket.create_connection(server.address, PATIENCE_S, source_address=("127.0.0.9", 0)) for _ in range(40)]
+    assert all(map(ended, greedy[:35]))
+    with ssl.create_default_context(cafile=cert).wrap_socket(honest, server_hostname="localhost") as s:
+        s.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert s.recv(1000).startswith(b"HTTP/1.1 200")
+    for s in greedy:
+        s.close()
+
+
+def test_a_handshake_has_a_deadline(secured: tuple[Server, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "HEADERS_S", 0.5)
+    server, _ = secured
+    assert server.address is not None
+    with socket.create_connection(server.address, PATIENCE_S) as silent:
+        assert ended(silent)
+
+
 class Held:
     """An application that answers a request when it is let go; health at once."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -116,6 +117,30 @@ def test_certificate_that_is_none_is_named(certificate: tuple[str, str], tmp_pat
         check_certificate(ApiSection(cert_file=str(tmp_path / "nowhere"), key_file=key))
     with pytest.raises(UsageError, match=r"empty \(api.cert_file\) and .*key.pem \(api.key_file\): no certificate"):
         check_certificate(ApiSection(cert_file=str(tmp_path / "empty"), key_file=key))
+
+
+def test_key_with_a_password_is_refused_and_nobody_is_asked_for_it(
+    certificate: tuple[str, str], tmp_path: Path
+) -> None:
+    cert, key = certificate
+    locked = tmp_path / "locked.pem"
+    command = ["openssl", "pkey", "-in", key, "-aes256", "-passout", "pass:secret", "-out", str(locked)]
+    subprocess.run(command, check=True, capture_output=True)
+    with pytest.raises(UsageError, match=r"locked.pem \(api.key_file\): .* without a password"):
+        check_certificate(ApiSection(cert_file=cert, key_file=str(locked)))
+
+
+def test_a_name_with_several_addresses_is_served_at_all_that_this_machine_has(
+    api: Api, serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`localhost` may be ::1 first, and the documented address the other one; there may be no IPv6."""
+    found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (a, 0)) for a in ("192.0.2.1", "127.0.0.1", "127.0.0.2")]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
+    server = serve(api, host="localhost")
+    monkeypatch.undo()
+    assert server.address is not None
+    for host in ("127.0.0.1", "127.0.0.2"):
+        assert requests.get(f"http://{host}:{server.address[1]}/healthz", timeout=300).status_code in (200, 421, 400)
 
 
 def test_clients_that_send_nothing_hold_up_nobody(api: Api, serve: Serve) -> None:
