@@ -21,7 +21,7 @@ from benchmarks.flow.jobs import Job, Placer
 from benchmarks.headlines import runs
 from benchmarks.headlines.cases import SLEEP_MS, Case
 from benchmarks.headlines.contenders import BEST, DEFAULT, RAS, StormScheduler, ours, storms
-from benchmarks.headlines.phases import phase
+from benchmarks.headlines.phases import phase, phases
 from stormpilot.errors import UnreachableError
 from stormpilot.local.cluster import LocalCluster
 from stormpilot.model.values import Exclusion, Model, Plan
@@ -39,6 +39,8 @@ LEARNED = 4
 """Windows on all nodes, from which is learned what CPU follows from places, as a controller does all the time."""
 STEADY = 0.05
 """Two windows that do not hold the rate and let through as much, within so much of it: the next ones will, too."""
+FILLED, FULL_ROUNDS = "filled", 3
+"""How one node fills up under `UNLIMITED`, and so often at the rate and as fast as it goes."""
 UNLIMITED = "best without limit"
 """`best` that asks as little for CPU as Storm's default does: no B(n)."""
 CONTENDERS = ("default", "ras", "best", UNLIMITED)
@@ -65,6 +67,28 @@ def measure(cluster: LocalCluster, case: Case, repetitions: int, out: Path, cloc
                     found["trials"].append(trial | {"repetition": repetition})
                     runs.keep(file, found)
     runs.ended(cluster, job)
+    if clock.allows(TRIAL_S) and len(found.get(FILLED, [])) < FULL_ROUNDS:
+        found[FILLED] = _filled(cluster, replace(case, steady=False), out / "fewest", say)
+        runs.keep(file, found)
+
+
+def _filled(cluster: LocalCluster, case: Case, folder: Path, say: runs.Say) -> list[dict[str, Any]]:
+    """Figures of one node at the rate, and as fast as it goes."""
+    with runs.running(cluster, case, f"{case.name}-filled") as job, closing(Placer(cluster)) as placer:
+        _, model = phase(job, case, saturated=False)
+        answer = planned(model, 1, UNLIMITED, folder)
+        assert isinstance(answer, Plan), answer
+        runs.moved(job, placer, answer)
+        rounds = [phases(job, case) for _ in range(FULL_ROUNDS)]
+    runs.ended(cluster, job)
+    for one in rounds:
+        say(
+            "one node: "
+            + ", ".join(
+                f"{w['throughput_tps']:.0f}/s with {w['polling_cores']:.2f} cores of looking" for w in one.values()
+            )
+        )
+    return rounds
 
 
 def _found(out: Path) -> dict[str, Any]:
@@ -75,7 +99,8 @@ def _found(out: Path) -> dict[str, Any]:
 def missing(out: Path, repetitions: int) -> bool:
     """Whether a repetition is not complete."""
     trials = _found(out)["trials"]
-    return any(following(trials, w, r, runs.NODES) for w in CONTENDERS for r in range(1, repetitions + 1))
+    asked = any(following(trials, w, r, runs.NODES) for w in CONTENDERS for r in range(1, repetitions + 1))
+    return asked or FILLED not in _found(out)
 
 
 def following(trials: Sequence[dict[str, Any]], who: str, repetition: int, nodes: int) -> int | None:

@@ -44,9 +44,18 @@ def phase(job: Job, case: Case, *, saturated: bool) -> tuple[dict[str, Any], Mod
         "p50_ms": quantile(done.latency, 0.5),
         "p99_ms": quantile(done.latency, 0.99),
         "failed": done.failed,
+        "polling_cores": polling_cores(window.model),
         "cpu_per_node_percent": window.figures["cpu_per_node_percent"],
     }
     return figures, window.model
+
+
+def polling_cores(model: Model) -> float:
+    """CPU with which the bolts of a model look for tuples."""
+    mhz = {s.id: s.mhz for s in model.supervisors}
+    at = {(t.id, a.start): a.supervisor for t in model.topologies for a in t.assignment}
+    placed = ((e.polling_mhz, at.get((t.id, e.start))) for t in model.topologies for e in t.executors)
+    return sum(polling / mhz[supervisor] for polling, supervisor in placed if supervisor in mhz)
 
 
 def mean_ms(latency: Counter[float]) -> float:

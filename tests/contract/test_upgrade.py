@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ def test_a_message_of_an_earlier_version_is_read(file: Path) -> None:
 
 def test_a_load_report_says_the_same_in_both_schemas() -> None:
     former, now = (HERE / "earlier" / "load-schema-1.json").read_text(), (HERE / "load.json").read_text()
+    now = re.sub(r'"pollingCpuS": [0-9.]+', '"pollingCpuS": null', now)  # newer than both schemas
     tasks = [decode(text.encode(), LoadReport, "load").tasks for text in (former, now)]
     assert tasks[0] == tasks[1]
     mixed = {**json.loads(former), "tasks": json.loads(now)["tasks"][:2] + json.loads(former)["tasks"][2:]}

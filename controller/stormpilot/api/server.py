@@ -96,7 +96,7 @@ class Server:
             self._said = ""
             scheme = "https" if section.cert_file else "http"
             log.info("serving the API", url=f"{scheme}://{_bracketed(self.address[0])}:{self.address[1]}/")
-            self._uvicorn.run(sockets=listeners)
+            self._uvicorn.run(sockets=[*listeners])
 
     def _say(self, why: str) -> None:
         if why != self._said:

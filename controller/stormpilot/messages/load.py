@@ -41,7 +41,8 @@ class TaskLoad(Part, frozen=True, kw_only=True, gc=False):
 
     From a worker's JVM (`LoadReport.worker`) alone: `cpu_s` is that of the threads that work for the task and of its
     child process, `child_cpu_s` the child's part of it; `shared_cpu_s` its part of the JVM's threads that belong to no
-    executor; `memory_mb` its part of the JVM and what its child process holds; `sent`: by stream, destination tasks and
+    executor; `polling_cpu_s` the part of `cpu_s` in which its executor's thread woke up to look for tuples; `memory_mb`
+    its part of the JVM and what its child process holds; `sent`: by stream, destination tasks and
     tuples to spouts, which cannot count what they receive; `timed` tuples took `timed_ms` to execute.
 
     Not for the garbage collector: there are as many of them as tasks in every round, and none can be part of a cycle.
@@ -68,6 +69,7 @@ class TaskLoad(Part, frozen=True, kw_only=True, gc=False):
     queue: int | None = None
     child_cpu_s: float | None = None
     shared_cpu_s: float | None = None
+    polling_cpu_s: float | None = None
     jvm_cpu_s: float | None = None
     sent: _Told = msgspec.field(default_factory=dict)
     timed: int = 0

@@ -45,8 +45,8 @@ def _check_executors(t: Topology) -> None:
             raise UsageError(f"{where} names the component {e.component!r}, not listed")
         if wrong := wrong_tasks(e, before):
             raise UsageError(f"{where}: {wrong[0]} {wrong[1]}")
-        if not all(map(is_amount, (e.cpu_mhz, e.memory_mb, e.queue_tuples))):
-            raise UsageError(f"{where}: expected cpu_mhz, memory_mb and queue_tuples from 0 to {MOST:g}")
+        if not all(map(is_amount, (e.cpu_mhz, e.polling_mhz, e.memory_mb, e.queue_tuples))):
+            raise UsageError(f"{where}: expected cpu_mhz, polling_mhz, memory_mb and queue_tuples from 0 to {MOST:g}")
 
 
 def _unique(values: Sequence[str] | Sequence[int], where: str, field: str) -> None:

@@ -166,7 +166,7 @@ def _topology_errors(at: str, t: Topology, slots: set[tuple[str, int]]) -> Itera
     for j, e in enumerate(t.executors):
         if e.component not in known:
             yield _error("component", f"{at}.executors[{j}].component", f"{t.id} lists no component {e.component!r}")
-        for name in ("cpu_mhz", "memory_mb", "queue_tuples"):
+        for name in ("cpu_mhz", "polling_mhz", "memory_mb", "queue_tuples"):
             if not is_amount(number := getattr(e, name)):
                 text = f"is {number:g}, expected a number >= 0, at most {MOST:g}"
                 yield _error("number", f"{at}.executors[{j}].{name}", text)

@@ -96,13 +96,15 @@ class Executor(Value, frozen=True, kw_only=True):
     """A thread that carries the tasks `start` to `end`; `measured` is False where the numbers are only declared.
 
     `pin` is the id of the supervisor that it must run on. `queue_tuples` is how many tuples wait in its receive queue
-    in the mean, `service_ms` how long a tuple keeps its thread, both None where nobody measured that.
+    in the mean, `service_ms` how long a tuple keeps its thread, both None where nobody measured that. `polling_mhz` is
+    the part of `cpu_mhz` in which its thread only looks for tuples, as far as that was measured.
     """
 
     start: int
     end: int
     component: str
     cpu_mhz: float = 0.0
+    polling_mhz: float = 0.0
     memory_mb: float = 0.0
     measured: bool = True
     pin: str | None = None

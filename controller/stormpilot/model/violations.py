@@ -185,9 +185,9 @@ def _is_over(mhz: float, supervisor: Supervisor) -> bool:
 
 def _proved_mhz(model: Model, plan: Plan, broken: bool) -> dict[str, float]:
     """CPU of supervisors by `proved_mhz`; empty where that tells nothing, or the plan is not whole."""
-    from stormpilot.model.flow.places_cpu import learned, proved_mhz  # compiled code: most commands do without
+    from stormpilot.model.flow.places_cpu import may_need_less, proved_mhz  # compiled code: most commands do without
 
-    if broken or not learned(model):
+    if broken or not may_need_less(model):
         return {}
     compiled = compile_model(model)
     placement = compiled.slots_of(plan)

@@ -48,7 +48,7 @@ from stormpilot.observe.sources import sources_of
 from stormpilot.observe.standby import by_table
 from stormpilot.observe.task_rates import TaskRates
 from stormpilot.observe.users import guarantees
-from stormpilot.observe.waiting import mean_ms, queue_tuples, service_ms
+from stormpilot.observe.waiting import mean_ms, polling_cores, queue_tuples, service_ms
 from stormpilot.observe.worker_cpu import jvm_cores, places_cores, shared_by_law, within_measured
 
 DEFAULT_MHZ = 1000.0
@@ -299,6 +299,7 @@ def _topology(
                 end=e.end,
                 component=e.component,
                 cpu_mhz=cores * core_mhz,
+                polling_mhz=min(polling_cores(own), cores) * core_mhz if measured and load.cpu != "declared" else 0.0,
                 memory_mb=memory_mb,
                 measured=measured,
                 queue_tuples=queue_tuples(own),

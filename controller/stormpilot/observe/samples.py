@@ -61,9 +61,11 @@ def broken(a: Sample, b: Sample) -> str | None:
     return "huge" if b.load.timed_ms - a.load.timed_ms > most_ms else None
 
 
-def seconds_of(load: TaskLoad) -> tuple[float, float, float, float]:
-    """CPU: of the task, of its child process, shared, of its worker's JVM."""
-    return load.cpu_s, load.child_cpu_s or 0.0, load.shared_cpu_s or 0.0, load.jvm_cpu_s or 0.0
+def seconds_of(load: TaskLoad) -> tuple[float, float, float, float, float]:
+    """CPU: of the task, of its child process, shared, of looking for tuples, of its worker's JVM."""
+    told = load.child_cpu_s, load.shared_cpu_s, load.polling_cpu_s, load.jvm_cpu_s
+    child_s, shared_s, polling_s, jvm_s = (s or 0.0 for s in told)
+    return load.cpu_s, child_s, shared_s, polling_s, jvm_s
 
 
 def growth(a: Sample, b: Sample) -> list[int]:
@@ -105,7 +107,7 @@ def rates_of(samples: list[Sample], since_ms: int, now_ms: int, in_jvm: bool) ->
     covered_s = sum(b.load.at_ms - a.load.at_ms for a, b in runs) / 1000
     per_second = 1 / covered_s if covered_s else 0.0
     seconds = [(seconds_of(a.load), seconds_of(b.load)) for a, b in runs]
-    cpu_s, child_s, shared_s, jvm_s = (sum(after[i] - before[i] for before, after in seconds) for i in range(4))
+    cpu_s, child_s, shared_s, polling_s, jvm_s = (sum(b[i] - a[i] for a, b in seconds) for i in range(5))
     received, sent = _summed(runs, lambda s: s.received), _summed(runs, lambda s: s.sent)
     latency = _summed(runs, lambda s: dict(s.load.latency_ms))
 
@@ -132,6 +134,7 @@ def rates_of(samples: list[Sample], since_ms: int, now_ms: int, in_jvm: bool) ->
         in_jvm=in_jvm,
         child_cores=None if newest.child_cpu_s is None else child_s * per_second,
         shared_cores=None if newest.shared_cpu_s is None else shared_s * per_second,
+        polling_cores=None if newest.polling_cpu_s is None else polling_s * per_second,
         jvm_cores=None if newest.jvm_cpu_s is None else jvm_s * per_second,
         sent_tps={pair: sent.get(pair, 0) * per_second for pair in samples[-1].sent},
         execute_ms=timed_ms / timed if timed else None,

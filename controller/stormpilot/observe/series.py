@@ -33,19 +33,19 @@ NOTHING: Mapping[tuple[int, str], float] = MappingProxyType({})
 """Rates of tasks that sent nothing to spouts, which are nearly all."""
 
 SEQ, AT_MS, ACKED, EMITTED, COMPLETED, FAILED, TIMED = range(7)
-CPU_S, CHILD_S, SHARED_S, JVM_S, TIMED_MS = range(5)
+CPU_S, CHILD_S, SHARED_S, POLLING_S, JVM_S, TIMED_MS = range(6)
 _PROCESS = attrgetter("task", "component", "host", "pid", "start_ms")
 _WHOLE = attrgetter("seq", "at_ms", "acked", "emitted", "completed", "failed", "timed")
-_SECONDS = attrgetter("cpu_s", "child_cpu_s", "shared_cpu_s", "jvm_cpu_s", "timed_ms")
+_SECONDS = attrgetter("cpu_s", "child_cpu_s", "shared_cpu_s", "polling_cpu_s", "jvm_cpu_s", "timed_ms")
 
 
 @dataclass(frozen=True)
 class Layout:
     """Common part of all reports of a series; R tasks (rows).
 
-    `tasks`: task, component, host, pid, start of the process; `told` (R x 3, as bytes): whether CPU of the child
-    process, shared CPU and that of the worker's JVM are told. By row: the pairs of received tuples, those of sent ones,
-    and the bounds of latency histograms. The counts of all rows stand one behind the other.
+    `tasks`: task, component, host, pid, start of the process; `told` (R x 4, as bytes): whether CPU of the child
+    process, shared CPU, that of looking for tuples and that of the worker's JVM are told. By row: the pairs of received
+    tuples, those of sent ones, and the bounds of latency histograms. The counts of all rows stand one behind the other.
     """
 
     tasks: list[tuple[int, str, str, int, int]]
@@ -57,7 +57,7 @@ class Layout:
     @cached_property
     def tells(self) -> list[list[bool]]:
         """By row: `told`."""
-        told: list[list[bool]] = np.frombuffer(self.told, dtype=np.bool_).reshape(-1, 3).tolist()
+        told: list[list[bool]] = np.frombuffer(self.told, dtype=np.bool_).reshape(-1, 4).tolist()
         return told
 
     @cached_property
@@ -111,7 +111,7 @@ class Layout:
 class Counters:
     """One report of R >= 1 tasks, first seen at `seen_ms`.
 
-    `whole` (R x 7) and `seconds` (R x 5) are what each task counts, the others the counts of the pairs of all rows.
+    `whole` (R x 7) and `seconds` (R x 6) are what each task counts, the others the counts of the pairs of all rows.
     """
 
     layout: Layout
@@ -275,9 +275,9 @@ class Series:
         load = self.newest[row]
         if i < len(self.reports) - 1:
             task, component, host, pid, start_ms = layout.tasks[row]
-            has_child, has_shared, has_jvm = layout.tells[row]
+            has_child, has_shared, has_polling, has_jvm = layout.tells[row]
             seq, at_ms, acked, emitted, completed, failed, timed = report.whole[row].tolist()
-            cpu_s, child_s, shared_s, jvm_s, timed_ms = report.seconds[row].tolist()
+            cpu_s, child_s, shared_s, polling_s, jvm_s, timed_ms = report.seconds[row].tolist()
             load = TaskLoad(
                 task=task,
                 component=component,
@@ -295,6 +295,7 @@ class Series:
                 latency_ms=list(zip(layout.bounds[row], _part(report.latency, layout.bounds_ends, row), strict=True)),
                 child_cpu_s=child_s if has_child else None,
                 shared_cpu_s=shared_s if has_shared else None,
+                polling_cpu_s=polling_s if has_polling else None,
                 jvm_cpu_s=jvm_s if has_jvm else None,
                 sent=_told(layout.sent[row], _part(report.sent, layout.sent_ends, row)),
                 timed=timed,
@@ -348,7 +349,8 @@ class Series:
                 in_jvm=self.in_jvm,
                 child_cores=used_cores[CHILD_S] if has[0] else None,
                 shared_cores=used_cores[SHARED_S] if has[1] else None,
-                jvm_cores=used_cores[JVM_S] if has[2] else None,
+                polling_cores=used_cores[POLLING_S] if has[2] else None,
+                jvm_cores=used_cores[JVM_S] if has[3] else None,
                 sent_tps=dict(zip(went, gave, strict=True)) if went else NOTHING,
                 execute_ms=took_ms / timed if timed else None,
                 up_s=max(0.0, (load.at_ms - load.start_ms) / 1000),

@@ -21,8 +21,9 @@ class TaskRates(msgspec.Struct, frozen=True, gc=False):
 
     `in_jvm`: measured in the worker's JVM, so that `cpu_cores` is all that the task itself used; then `child_cores` is
     the part of its child process, `shared_cores` what it must be given besides of the JVM's threads that belong to no
-    executor, `sent_tps` by (destination task, stream) what it sent to spouts, `execute_ms` the mean time per tuple.
-    Else `jvm_cores` is what the whole JVM of its worker used.
+    executor, `polling_cores` the part of `cpu_cores` in which its thread woke up to look for tuples, `sent_tps` by
+    (destination task, stream) what it sent to spouts, `execute_ms` the mean time per tuple. Else `jvm_cores` is what
+    the whole JVM of its worker used.
 
     Not for the garbage collector: there are as many of them as tasks in every cycle, and none can be part of a loop.
     """
@@ -45,6 +46,7 @@ class TaskRates(msgspec.Struct, frozen=True, gc=False):
     in_jvm: bool = False
     child_cores: float | None = None
     shared_cores: float | None = None
+    polling_cores: float | None = None
     jvm_cores: float | None = None
     sent_tps: Mapping[tuple[int, str], float] = msgspec.field(default_factory=dict)
     execute_ms: float | None = None

@@ -40,6 +40,16 @@ def busy_ratio(tasks: Sequence[TaskRates]) -> float | None:
     return sum(known) if known else None
 
 
+def polling_cores(tasks: Sequence[TaskRates]) -> float:
+    """CPU with which the thread of a bolt's executor looks for tuples, cores; 0 where nobody measured that.
+
+    A thread also wakes up where its component waited, for a database for instance. So only the part of the time counts
+    in which it executes nothing. What a spout waits for nobody tells.
+    """
+    busy = busy_ratio(tasks)
+    return 0.0 if busy is None else max(1.0 - busy, 0.0) * sum(r.polling_cores or 0.0 for r in tasks)
+
+
 def mean_ms(sources: Sequence[TaskRates]) -> float | None:
     """Mean time from emitting a tuple to its ack over these tasks of sources; None without tuples."""
     tuples = sum(n for r in sources for _, n in r.latency_ms)

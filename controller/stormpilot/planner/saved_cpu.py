@@ -1,9 +1,10 @@
-"""Plans that need the CPU that their places save: only where there is no plan with what executors are measured to use.
+"""Plans with less CPU than executors are measured to use: only where there is no plan with all of it.
 
 Planners know one CPU of an executor: what it uses where it is. In fewer workers it may need less (docs/decisions/
-0018-cpu-by-places.md). So where nothing fits, the planner plans again as if every executor needed as little as in one
-worker with all of its topology, then, if that was too little, with what it needs in the places of that plan, and so on.
-What a plan needs is judged as in `violations`: with no more of what is saved than was learned of its topologies.
+0018-cpu-by-places.md), and on a full node it looks for tuples less often (0023-polling.md). So where nothing fits, the
+planner plans again as if every executor needed as little as in one worker with all of its topology, then, if that was
+too little, with what it needs in the places of that plan, and so on. What a plan needs is judged as in `violations`:
+with no more of what is saved than was learned of its topologies.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import numpy as np
 from stormpilot.model.compiled import NOWHERE, Compiled, Floats, compile_model
 from stormpilot.model.cost import evaluate
 from stormpilot.model.flow.model import flow_model
-from stormpilot.model.flow.places_cpu import learned, proved_mhz
+from stormpilot.model.flow.places_cpu import given_up_mhz, may_need_less, proved_mhz
 from stormpilot.model.values import Infeasible, Model, Plan
 from stormpilot.model.violations import violations
 from stormpilot.planner.flow.planning import PREFIX, with_predicted
@@ -31,12 +32,12 @@ PlanOne = Callable[[Model, LeftS], "Plan | Infeasible"]
 
 
 def with_saved_cpu(model: Model, plan_one: PlanOne, left_s: LeftS) -> Plan | Infeasible:
-    """Plan with `plan_one`; where that finds no place, with the CPU that places save, as far as that was learned.
+    """Plan with `plan_one`; where that finds no place, with less CPU, as far as it is known that less will do.
 
     `left_s`: seconds that are left. The answer of the first attempt stands where no other plan is found, but it is no
     proof that there is none, unless that is proved with the least that executors need, too.
     """
-    if not learned(model):
+    if not may_need_less(model):
         return plan_one(model, left_s)
     compiled = compile_model(model)
     kept_s = KEPT_PART * left_s() if _tight(compiled) and math.isfinite(left_s()) else 0.0
@@ -83,7 +84,7 @@ def _needing(compiled: Compiled, needed: Floats) -> Model:
     for i, t in enumerate(compiled.model.topologies):
         lo, hi = int(compiled.first_executor[i]), int(compiled.first_executor[i + 1])
         mhz = dict(zip(compiled.start[lo:hi].tolist(), needed[lo:hi].tolist(), strict=True))
-        executors = [msgspec.structs.replace(e, cpu_mhz=mhz[e.start]) for e in t.executors]
+        executors = [msgspec.structs.replace(e, cpu_mhz=mhz[e.start], polling_mhz=0.0) for e in t.executors]
         topologies.append(msgspec.structs.replace(t, executors=executors, cpu_law=None))
     return msgspec.structs.replace(compiled.model, topologies=topologies)
 
@@ -93,6 +94,11 @@ def _judged(model: Model, compiled: Compiled, plan: Plan) -> Plan:
     saved = compiled.cpu_mhz - proved_mhz(compiled, compiled.slots_of(plan))
     if any(name.startswith(PREFIX) for name in plan.metrics):
         plan = with_predicted(plan, flow_model(model))
-    note = f"it relies on {saved.sum():.0f} MHz less CPU than is measured now, which its places save"
-    note += ": what is said of bounds holds within that"
+    polling_mhz = float(np.minimum(given_up_mhz(compiled), saved).sum())
+    parts = {"that its places save": float(saved.sum()) - polling_mhz, "of looking for tuples": polling_mhz}
+    told = " and ".join(f"{mhz:.0f} MHz {what}" for what, mhz in parts.items() if round(mhz))
+    note = (
+        f"it relies on {saved.sum():.0f} MHz less CPU than is measured now, {told}: what is said of bounds holds within"
+    )
+    note += " that"
     return msgspec.structs.replace(plan, metrics=plan.metrics | evaluate(model, plan), notes=[*plan.notes, note])

@@ -62,6 +62,23 @@ def both(**fields: Any) -> LoadHistory:
     return history_of(*((s, r) for s in (10, 40) for r in (report(s), jvm_report(s, **told[s]))))
 
 
+def test_cpu_of_looking_for_tuples_reaches_the_model() -> None:
+    """A tenth of a core, of which a twentieth of the time is spent on tuples: 100 of 0.5 ms each second."""
+    told = both(
+        polling_cpu_s=lambda s: 0.1 * s,
+        timed=lambda s: int(5 * s),
+        timed_ms=lambda s: 2.5 * s,
+        child_cpu_s=lambda s: 0.1 * s,
+    )
+    assert rates(told, 40).polling_cores == pytest.approx(0.1)
+    assert rates(both(), 40).polling_cores is None
+    (t,) = believe(told).model.topologies
+    assert [e.polling_mhz for e in t.executors if e.start == 4] == [pytest.approx(0.095 * 2000)]
+    assert all(e.polling_mhz <= e.cpu_mhz for e in t.executors)
+    (t,) = believe(both()).model.topologies
+    assert {e.polling_mhz for e in t.executors} == {0.0}
+
+
 def test_tuple_that_both_counted_is_counted_once() -> None:
     sink = rates(both(), 40)
     assert sink.received_tps == {(2, "default"): 50.0, (3, "default"): 50.0}

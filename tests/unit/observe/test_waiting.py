@@ -8,7 +8,7 @@ import pytest
 
 from stormpilot.instrument.latency import ABOVE_MS, BOUNDS_MS
 from stormpilot.observe.task_rates import TaskRates
-from stormpilot.observe.waiting import busy_ratio, mean_ms, queue_tuples, service_ms
+from stormpilot.observe.waiting import busy_ratio, mean_ms, polling_cores, queue_tuples, service_ms
 
 
 def task(number: int, **fields: Any) -> TaskRates:
@@ -42,3 +42,16 @@ def test_mean_latency_is_over_all_tuples_of_all_sources() -> None:
     assert mean_ms([one]) == pytest.approx((BOUNDS_MS[2] * BOUNDS_MS[3]) ** 0.5, rel=0.01)
     assert mean_ms([one, two]) == pytest.approx(0.75 * (mean_ms([one]) or 0) + 0.25 * BOUNDS_MS[-1])
     assert mean_ms([task(3)]) is None
+
+
+def test_a_thread_polls_where_it_executes_nothing() -> None:
+    """200 tuples/s of 2 ms: two fifths of the time it may have waited for something else."""
+    busy = {"received_tps": {(9, "default"): 200.0}, "execute_ms": 2.0}
+    assert polling_cores([task(1, polling_cores=0.05, **busy)]) == pytest.approx(0.03)
+    full = {"received_tps": {(9, "default"): 200.0}, "execute_ms": 7.0}
+    assert polling_cores([task(1, polling_cores=0.05, **full)]) == 0.0
+    assert polling_cores([task(1, **busy)]) == 0.0, "an older hook does not tell"
+
+
+def test_what_a_spout_waits_for_nobody_tells() -> None:
+    assert polling_cores([task(1, polling_cores=0.05)]) == 0.0

@@ -30,6 +30,10 @@ SAVED_ERRORS, LEAST_ERROR = 2.0, 0.06
 """Of CPU that a law promises to save, so many times its error is not relied on; at least the error of predictions for
 other places (docs/results/accuracy.md) counts, whatever it is on what the law was learned from."""
 
+GIVES_WAY = 0.75
+"""Of the CPU with which a thread looks for tuples, the part that it does without on a full node: it looks less often
+there, and finds more tuples each time (docs/decisions/0023-polling.md)."""
+
 
 def has_law(compiled: Compiled) -> bool:
     """Whether the CPU of any topology follows its places."""
@@ -96,7 +100,8 @@ def proved_mhz(compiled: Compiled, placement: Ints) -> Floats:
     """CPU of every executor under a complete placement, with the pairs as measured: what can be relied on; E, MHz.
 
     That is what executors are measured to use, less what they save by their places: not all of it (`SAVED_ERRORS`), and
-    nothing where no law was learned, or an executor has no place now.
+    nothing where no law was learned, or an executor has no place now. And less what looking for tuples gives up where
+    others need the CPU (`GIVES_WAY`).
     """
     c = compiled
     then = np.where(c.current == NOWHERE, NOWHERE, placement)
@@ -107,12 +112,22 @@ def proved_mhz(compiled: Compiled, placement: Ints) -> Floats:
     trusted = np.array([0.0 if e is None else max(1.0 - SAVED_ERRORS * max(e, LEAST_ERROR), 0.0) for e in errors])
     trusted = trusted[c.topology]
     saved *= np.where((saved > 0) | (trusted == 0), trusted, 1.0)
-    return np.asarray(np.maximum(c.cpu_mhz - saved, 0.0), dtype=np.float64)
+    return np.asarray(np.maximum(c.cpu_mhz - saved - given_up_mhz(c), 0.0), dtype=np.float64)
 
 
-def learned(model: Model) -> bool:
-    """Whether the law of any topology was learned from its own workers."""
-    return any(t.cpu_law is not None and t.cpu_law.error_ratio is not None for t in model.topologies)
+def given_up_mhz(compiled: Compiled) -> Floats:
+    """CPU of looking for tuples that executors do without where others need it; E, MHz."""
+    executors = (e for t in compiled.model.topologies for e in sorted(t.executors, key=lambda e: e.start))
+    polling = np.array([e.polling_mhz for e in executors], dtype=np.float64)
+    return GIVES_WAY * np.minimum(polling, compiled.cpu_mhz)
+
+
+def may_need_less(model: Model) -> bool:
+    """Whether it is known of any executor that it can do with less CPU than it is measured to use (`proved_mhz`)."""
+    return any(
+        (t.cpu_law is not None and t.cpu_law.error_ratio is not None) or any(e.polling_mhz for e in t.executors)
+        for t in model.topologies
+    )
 
 
 def _waits(compiled: Compiled) -> np.ndarray:

@@ -16,13 +16,15 @@ public final class ExecutorCpu {
 
   private final JvmCpu jvm;
   private final Proc proc;
+  private final Polling polling;
   private final List<TaskCounters> tasks = new ArrayList<>();
   private final Map<Thread, Long> threadNanos = new HashMap<>();
   private final Map<Child, Long> childNanos = new HashMap<>();
 
-  public ExecutorCpu(JvmCpu jvm, Proc proc) {
+  ExecutorCpu(JvmCpu jvm, Proc proc, WakeUps wakeUps) {
     this.jvm = jvm;
     this.proc = proc;
+    polling = new Polling(proc, wakeUps);
   }
 
   /** A task of this executor. */
@@ -50,7 +52,8 @@ public final class ExecutorCpu {
       }
     }
     if (threads.own() != null) {
-      read(threads.own());
+      long cpu = read(threads.own());
+      polling.read(threads.own(), cpu, System.nanoTime());
     }
     for (Thread helper : threads.helpers()) {
       read(helper);
@@ -70,6 +73,11 @@ public final class ExecutorCpu {
     return threadNanos.values().stream().mapToLong(Long::longValue).sum();
   }
 
+  /** The part of it in which its thread looked for tuples, or null where it is not known. */
+  Double pollingNanos() {
+    return polling.nanos();
+  }
+
   /** CPU of the child processes at the last reading, or null where none is known. */
   public Long childNanos() {
     return childNanos.isEmpty()
@@ -87,9 +95,8 @@ public final class ExecutorCpu {
     return sum;
   }
 
-  private void read(Thread thread) {
-    long now = jvm.nanos(thread);
-    threadNanos.merge(thread, Math.max(0, now), Math::max);
+  private long read(Thread thread) {
+    return threadNanos.merge(thread, Math.max(0, jvm.nanos(thread)), Math::max);
   }
 
   private Threads threads() {

@@ -63,6 +63,30 @@ public final class Proc {
     }
   }
 
+  /** The kernel's id of the thread of this JVM with that name; -1 where none or several have it. */
+  public long threadId(String threadName) {
+    long found = -1;
+    try (DirectoryStream<Path> threads = Files.newDirectoryStream(root.resolve("self/task"))) {
+      for (Path thread : threads) {
+        if (names(readComm(thread), threadName)) {
+          if (found >= 0) {
+            return -1;
+          }
+          found = Long.parseLong(thread.getFileName().toString());
+        }
+      }
+      return found;
+    } catch (IOException | RuntimeException e) {
+      return -1;
+    }
+  }
+
+  /** How often a thread of this JVM gave the processor away to wait; -1 where it is gone. */
+  public long waits(long threadId) {
+    String number = field("self/task/" + threadId + "/status", "voluntary_ctxt_switches:");
+    return number == null ? -1 : Long.parseLong(number);
+  }
+
   /** CPU of a process and of its children that ended; -1 where it is gone. */
   public long cpuNanos(Child child) {
     long[] stat = stat(child.pid());
@@ -71,12 +95,17 @@ public final class Proc {
 
   /** What a process holds in memory (resident set), MB, or null. */
   public Double residentMb(String pid) {
+    String kib = field(pid + "/status", "VmRSS:");
+    return kib == null ? null : Long.parseLong(kib) / KIB_PER_MIB;
+  }
+
+  /** A whole number of a file of lines with a name each, or null. */
+  private String field(String file, String name) {
     try {
-      Path status = root.resolve(pid + "/status");
-      for (String line : Files.readAllLines(status, StandardCharsets.ISO_8859_1)) {
-        if (line.startsWith("VmRSS:")) {
-          String[] words = line.substring("VmRSS:".length()).strip().split("\\s+");
-          return Long.parseLong(words[0]) / KIB_PER_MIB;
+      for (String line : Files.readAllLines(root.resolve(file), StandardCharsets.ISO_8859_1)) {
+        if (line.startsWith(name)) {
+          String number = line.substring(name.length()).strip().split("\\s+")[0];
+          return number.matches("\\d{1,18}") ? number : null;
         }
       }
     } catch (IOException | RuntimeException e) {

@@ -19,6 +19,7 @@ public final class WorkerReadings {
   private final ReceiveQueues queues;
   private final JvmCpu jvm = new JvmCpu();
   private final Proc proc = new Proc();
+  private final WakeUps wakeUps = new WakeUps(jvm);
   private final SharedCpu shared = new SharedCpu();
   private final Map<Threads, ExecutorCpu> executors = new IdentityHashMap<>();
   private final Set<TaskCounters> measured = new HashSet<>();
@@ -32,7 +33,9 @@ public final class WorkerReadings {
   /** A task of this worker. */
   public synchronized void add(TaskCounters task) {
     measured.add(task);
-    executors.computeIfAbsent(task.threads(), threads -> new ExecutorCpu(jvm, proc)).add(task);
+    executors
+        .computeIfAbsent(task.threads(), threads -> new ExecutorCpu(jvm, proc, wakeUps))
+        .add(task);
   }
 
   /** This one is not measured any longer. */
@@ -47,11 +50,16 @@ public final class WorkerReadings {
   }
 
   /**
-   * Read all clocks and counters.
+   * Read all clocks and counters, from one thread.
    *
    * @param alone whether this worker has its JVM for itself, so that the process's CPU is its own
    */
-  public synchronized Reading read(boolean alone) {
+  public Reading read(boolean alone) {
+    wakeUps.measure();
+    return readAll(alone);
+  }
+
+  private synchronized Reading readAll(boolean alone) {
     Map<Integer, Long> tuples = new HashMap<>();
     long owned = 0;
     for (ExecutorCpu executor : executors.values()) {
@@ -114,6 +122,7 @@ public final class WorkerReadings {
     List<TaskReading> readings = new ArrayList<>();
     double parts = executor.tasks().size() * NANOS;
     Long child = executor.childNanos();
+    Double polling = executor.pollingNanos();
     double cpuS = (executor.jvmNanos() + (child == null ? 0 : child)) / parts;
     double childMb = ownMb == null ? 0 : executor.childMb() / executor.tasks().size();
     for (TaskCounters task : executor.tasks()) {
@@ -124,6 +133,7 @@ public final class WorkerReadings {
                 cpuS,
                 child == null ? null : child / parts,
                 withShared ? shared.nanos(task.task()) / NANOS : null,
+                polling == null ? null : polling / parts,
                 ownMb == null ? null : ownMb + childMb,
                 waiting.get(task.task())));
       }
@@ -147,6 +157,8 @@ public final class WorkerReadings {
    * @param childCpuS the child's part of it, null where there is none or it was not found
    * @param sharedCpuS its part of the JVM's threads that belong to no executor, null where not
    *     known
+   * @param pollingCpuS the part of {@code cpuS} in which its executor looked for tuples, null where
+   *     not known
    * @param memoryMb its part of the JVM's memory and what its child process holds, null where not
    *     known
    * @param queue tuples that wait for it, with one that it has had in hand since the last reading;
@@ -157,6 +169,7 @@ public final class WorkerReadings {
       double cpuS,
       Double childCpuS,
       Double sharedCpuS,
+      Double pollingCpuS,
       Double memoryMb,
       Long queue) {}
 }

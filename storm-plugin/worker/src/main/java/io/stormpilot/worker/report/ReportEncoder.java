@@ -131,6 +131,7 @@ final class ReportEncoder {
       json.name("cpuS").value(rounded(reading.cpuS()));
       json.name("childCpuS").value(rounded(reading.childCpuS()));
       json.name("sharedCpuS").value(rounded(reading.sharedCpuS()));
+      json.name("pollingCpuS").value(rounded(reading.pollingCpuS()));
       json.name("jvmCpuS").nullValue(); // this is the JVM: its sum is that of the worker
       json.name("memoryMb").value(tenths(reading.memoryMb()));
       json.name("received");

@@ -17,10 +17,13 @@ import io.stormpilot.worker.measure.WorkerReadings.TaskReading;
 import java.lang.management.ManagementFactory;
 import java.lang.management.ThreadMXBean;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
 import org.apache.storm.Constants;
 import org.apache.storm.executor.bolt.BoltExecutor;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.condition.EnabledOnOs;
+import org.junit.jupiter.api.condition.OS;
 import sun.reflect.ReflectionFactory;
 
 /** What is read of a worker: CPU of its threads and children, queues, memory. */
@@ -83,6 +86,36 @@ class WorkerReadingsTest {
     assertEquals(a.cpuS(), b.cpuS());
     assertEquals(42, a.queue());
     assertNull(b.queue());
+  }
+
+  /** Only Linux tells how often a thread waited. */
+  @Test
+  @EnabledOnOs(OS.LINUX)
+  void anExecutorThatFindsNoTuplesPolls() throws InterruptedException {
+    Threads threads = new Threads();
+    readings.add(task(7, threads));
+    CountDownLatch ends = new CountDownLatch(1);
+    CountDownLatch begun = new CountDownLatch(100);
+    Thread executor =
+        new Thread(
+            () -> {
+              try {
+                while (!ends.await(1, TimeUnit.MILLISECONDS)) {
+                  begun.countDown();
+                }
+              } catch (InterruptedException e) {
+                Thread.currentThread().interrupt();
+              }
+            },
+            "Thread-19-mid-executor[7, 7]");
+    executor.start();
+    assertEquals(0.0, readings.read(true).tasks().get(0).pollingCpuS());
+    begun.await();
+    TaskReading polled = readings.read(true).tasks().get(0);
+    ends.countDown();
+    executor.join();
+    assertTrue(polled.pollingCpuS() > 0, "" + polled);
+    assertTrue(polled.pollingCpuS() <= polled.cpuS(), "" + polled);
   }
 
   /** An executor of Storm that belongs to no worker. */

@@ -34,7 +34,7 @@ class ReportEncoderTest {
   private final ReportEncoder encoder = new ReportEncoder(Samples.WORKER);
 
   private static TaskReading reading(TaskCounters task) {
-    return new TaskReading(task, 1.25, 0.5, 0.125, 70.84, 3L);
+    return new TaskReading(task, 1.25, 0.5, 0.125, 0.25, 70.84, 3L);
   }
 
   private static JsonObject parse(byte[] data) throws IOException {
@@ -69,6 +69,7 @@ class ReportEncoderTest {
     assertEquals("{\"default\":[[1],[4]]}", bolt.get("received").toString());
     assertEquals(1.25, bolt.get("cpuS").getAsDouble());
     assertEquals(0.5, bolt.get("childCpuS").getAsDouble());
+    assertEquals(0.25, bolt.get("pollingCpuS").getAsDouble());
     assertEquals(70.8, bolt.get("memoryMb").getAsDouble());
     assertEquals(212.4, written.getAsJsonObject("worker").get("memoryMb").getAsDouble());
     assertEquals(4, bolt.get("timed").getAsLong());
@@ -106,13 +107,14 @@ class ReportEncoderTest {
 
   @Test
   void whatIsNotKnownIsNull() throws IOException {
-    TaskReading bare = new TaskReading(Samples.bolt(3, 0), 0, null, null, null, null);
+    TaskReading bare = new TaskReading(Samples.bolt(3, 0), 0, null, null, null, null, null);
     JsonObject task =
         parse(encoder.encode(1, 1, new Reading(null, null, null, List.of(bare))).get("node-1-6700"))
             .getAsJsonArray("tasks")
             .get(0)
             .getAsJsonObject();
-    for (String field : List.of("childCpuS", "sharedCpuS", "jvmCpuS", "memoryMb", "queue")) {
+    for (String field :
+        List.of("childCpuS", "sharedCpuS", "pollingCpuS", "jvmCpuS", "memoryMb", "queue")) {
       assertTrue(task.get(field).isJsonNull(), field);
     }
   }
