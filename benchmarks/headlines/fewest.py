@@ -73,7 +73,7 @@ def measure(cluster: LocalCluster, case: Case, repetitions: int, out: Path, cloc
 
 
 def _filled(cluster: LocalCluster, case: Case, folder: Path, say: runs.Say) -> list[dict[str, Any]]:
-    """Figures of one node at the rate, and as fast as it goes."""
+    """One node at the rate, and as fast as it goes."""
     with runs.running(cluster, case, f"{case.name}-filled") as job, closing(Placer(cluster)) as placer:
         _, model = phase(job, case, saturated=False)
         answer = planned(model, 1, UNLIMITED, folder)
