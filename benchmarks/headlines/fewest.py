@@ -24,6 +24,7 @@ from benchmarks.headlines.contenders import BEST, DEFAULT, RAS, StormScheduler, 
 from benchmarks.headlines.phases import phase, phases
 from stormpilot.errors import UnreachableError
 from stormpilot.local.cluster import LocalCluster
+from stormpilot.model.flow.places_cpu import GIVES_WAY
 from stormpilot.model.values import Exclusion, Model, Plan
 
 FILE = "fewest.json"
@@ -93,6 +94,7 @@ def _filled(cluster: LocalCluster, case: Case, folder: Path, say: runs.Say) -> l
 
 def _found(out: Path) -> dict[str, Any]:
     asked = {"rated": RATED, "nodes": runs.NODES, "sleep_ms": SLEEP_MS, "most_windows": MOST_WINDOWS}
+    asked |= {"gives_way": GIVES_WAY}
     return runs.begun(out / FILE, asked, "trials")
 
 

@@ -1,8 +1,9 @@
 """Memory that components share, kept by every planner: it counts once in a worker or on a node, however many use it.
 
 The planners know memory of executors alone. So a plan is made without it first, which is enough where there is room. If
-that breaks a limit, room for what was too much is set aside in those workers and on those nodes, and the planner plans
-again; in the end for all that could ever be there. A plan that is returned keeps every limit, counted exactly.
+that breaks a limit, room for what was too much is set aside in those workers and on those nodes, nodes too small for a
+worker of a topology are closed to it, and the planner plans again, as long as it meets others; in the end with room for
+all that could be there. A plan that is returned keeps every limit, counted exactly.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ import msgspec
 
 from stormpilot.model.cost import evaluate
 from stormpilot.model.subset import shared_on_nodes
-from stormpilot.model.values import Infeasible, Model, Plan
+from stormpilot.model.values import Exclusion, Infeasible, Model, Plan
 from stormpilot.planner.placement.problem import LeftS
 
-TRIES = 4
+TRIES = 10
 """Plans that are made at most; the last one with room for all."""
 SLACK = 1 + 1e-9
 PlanOne = Callable[[Model, LeftS], "Plan | Infeasible"]
@@ -31,6 +32,8 @@ def with_shared_memory(model: Model, plan_one: PlanOne, left_s: LeftS) -> Plan |
     heap_mb: defaultdict[str, float] = defaultdict(float)  # topology -> set aside in each worker
     node_mb: defaultdict[str, float] = defaultdict(float)  # supervisor -> set aside there
     for n in range(TRIES):
+        if n == 1:
+            model = msgspec.structs.replace(model, exclusions=[*model.exclusions, *_too_small(model)])
         if n == TRIES - 1:
             _all_that_could_be(model, heap_mb, node_mb)
         end_s = left_s() / 2 if n < TRIES - 1 and math.isfinite(left_s()) else 0.0
@@ -100,11 +103,39 @@ def _too_much(model: Model, plan: Plan, heap_mb: defaultdict[str, float], node_m
 
 
 def _all_that_could_be(model: Model, heap_mb: defaultdict[str, float], node_mb: defaultdict[str, float]) -> None:
-    """Set aside what all workers and nodes would need if every component that shares were in each of them."""
+    """Set aside what workers and nodes would need if every component that shares were in each of them.
+
+    No more than leaves room for what must stay, and for no more workers than fit.
+    """
     of_node = sum(m.node_mb for t in model.topologies for m in t.shared_memory)
     of_worker = {t.id: sum(m.worker_mb + m.heap_mb for m in t.shared_memory) for t in model.topologies}
+    least_mb = {t.id: min((e.memory_mb for e in t.executors), default=0.0) for t in model.topologies}
+    fixed_mb: defaultdict[str, float] = defaultdict(float)
     for t in model.topologies:
         heap_mb[t.id] = sum(m.heap_mb for m in t.shared_memory)
+        own, fixed = {e.start: e.memory_mb for e in t.executors}, set(t.fixed_workers)
+        for a in t.assignment:
+            fixed_mb[a.supervisor] += own[a.start] if (a.supervisor, a.port) in fixed else 0.0
     for s in model.supervisors:
-        several = sum(min(t.workers, len(t.executors), len(s.slots)) * of_worker[t.id] for t in model.topologies)
-        node_mb[s.id] = of_node + min(several, len(s.slots) * max(of_worker.values()))
+        several = 0.0
+        for t in model.topologies:
+            each_mb = of_worker[t.id] + least_mb[t.id]
+            fit = max(1, int((s.memory_mb - of_node) // each_mb)) if each_mb else len(s.slots)
+            several += min(t.workers, len(t.executors), len(s.slots), fit) * of_worker[t.id]
+        could_mb = of_node + min(several, len(s.slots) * max(of_worker.values()))
+        node_mb[s.id] = min(could_mb, max(s.memory_mb - fixed_mb[s.id], 0.0))
+
+
+def _too_small(model: Model) -> list[Exclusion]:
+    """Nodes without memory for any worker of a topology, with what that shares."""
+    found = []
+    for t in model.topologies:
+        needs_mb = [
+            e.memory_mb
+            + sum(m.heap_mb + m.worker_mb + m.node_mb for m in t.shared_memory if e.component in m.components)
+            for e in t.executors
+        ]
+        least_mb = min(needs_mb, default=0.0)
+        small = (s.id for s in model.supervisors if 0 < s.memory_mb * SLACK < least_mb)
+        found += [Exclusion(supervisor=s, topology=t.id) for s in small]
+    return found
