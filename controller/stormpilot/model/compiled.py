@@ -8,7 +8,7 @@ a host, and traffic between those is not inter-node traffic. A placement is an a
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -165,10 +165,10 @@ class Compiled:
         return Plan(topologies=topologies)
 
 
-def compile_model(model: Model, *, keep_optional_sites: bool = True) -> Compiled:
+def compile_model(model: Model, *, given_up: Collection[tuple[str, str]] = ()) -> Compiled:
     """Build the arrays; `UsageError` names what refers to something that is not there or is there twice.
 
-    With `keep_optional_sites` False, wishes for a site that are not required are ignored.
+    `given_up`: components (topology id, component id) whose wish for a site is ignored, unless it is required.
     """
     nodes = sorted(model.supervisors, key=lambda s: (s.host, s.id))
     check_supervisors(nodes)
@@ -178,7 +178,7 @@ def compile_model(model: Model, *, keep_optional_sites: bool = True) -> Compiled
     slot_number = {(node_ids[n], port): i for i, (n, port) in enumerate(slots)}
     names = [(t, c.id) for t, topo in enumerate(model.topologies) for c in topo.components]
     number = {name: i for i, name in enumerate(names)}
-    classes = _Classes(model, node_ids, keep_optional_sites)
+    classes = _Classes(model, node_ids, given_up)
     executors: list[Executor] = []
     topology: list[int] = []
     component: list[int] = []
@@ -319,14 +319,14 @@ def _current(
 class _Classes:
     """Numbers the sets of nodes that executors may run on (site, exclusions, pin)."""
 
-    def __init__(self, model: Model, node_ids: list[str], keep_optional_sites: bool) -> None:
+    def __init__(self, model: Model, node_ids: list[str], given_up: Collection[tuple[str, str]]) -> None:
         self.masks: list[list[bool]] = []
         self._number: dict[tuple[bool, ...], int] = {}
         self._of: dict[tuple[str, str, str | None], int] = {}
         self._kinds: dict[tuple[str | None, frozenset[str], str | None], int] = {}
         self._site = {s.id: s.site for s in model.supervisors}
         self._node_ids = node_ids
-        self._keep_optional_sites = keep_optional_sites
+        self._given_up = given_up
         self._components = {(t.id, c.id): c for t in model.topologies for c in t.components}
         self._exclusions = model.exclusions
 
@@ -334,7 +334,7 @@ class _Classes:
         key = (topology.id, executor.component, executor.pin)
         if key not in self._of:
             component = self._components[key[:2]]
-            site = component.site if component.site_required or self._keep_optional_sites else None
+            site = component.site if component.site_required or key[:2] not in self._given_up else None
             excluded = {
                 x.supervisor
                 for x in self._exclusions

@@ -6,7 +6,7 @@ import dataclasses
 import math
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,16 +68,21 @@ class Planner:
         -------
         A plan with its metrics that keeps every hard constraint (`check.violations`), or why there is none.
         """
+        wishes = {
+            (t.id, c.id) for t in model.topologies for c in t.components if c.site is not None and not c.site_required
+        }
         known = compiled if compiled is not None and compiled.model is model else compile_model(model)
-        answer = self._plan(known, params, rng, left_s)
-        wishes = [c for t in model.topologies for c in t.components if c.site is not None and not c.site_required]
-        if isinstance(answer, Infeasible) and wishes:
-            relaxed = self._plan(compile_model(model, keep_optional_sites=False), params, rng, left_s)
-            if isinstance(relaxed, Plan):
-                names = ", ".join(sorted({f"{c.id} ({c.site})" for c in wishes}))
-                note = f"wishes for a site that are not required were given up: {names}"
-                return Plan(topologies=relaxed.topologies, metrics=relaxed.metrics, notes=[*relaxed.notes, note])
-            return relaxed
+        given_up = wishes & _hopeless(known)
+        answer = self._plan(compile_model(model, given_up=given_up) if given_up else known, params, rng, left_s)
+        while isinstance(answer, Infeasible) and given_up < wishes:
+            named = wishes & _components(model, answer.executors)
+            given_up = given_up | named if named - given_up else wishes
+            answer = self._plan(compile_model(model, given_up=given_up), params, rng, left_s)
+        if isinstance(answer, Plan) and (broken := broken_wishes(known, answer)):
+            sites = {(t.id, c.id): c.site for t in model.topologies for c in t.components}
+            names = ", ".join(sorted({f"{c} ({sites[t, c]})" for t, c in broken}))
+            note = f"wishes for a site that are not required were given up: {names}"
+            return Plan(topologies=answer.topologies, metrics=answer.metrics, notes=[*answer.notes, note])
         return answer
 
     def _plan(self, compiled: Compiled, params: Any, rng: np.random.Generator, left_s: LeftS) -> Plan | Infeasible:
@@ -158,9 +163,34 @@ def run(
 
 
 def without_given_up(model: Model, plan: Plan) -> Compiled:
-    """The arrays of a model, without wishes for sites where the plan has given them up: then they forbid nothing."""
+    """The arrays of a model, without the wishes for sites that the plan has given up: then they forbid nothing."""
     compiled = compile_model(model)
+    broken = broken_wishes(compiled, plan)
+    return compile_model(model, given_up=broken) if broken else compiled
+
+
+def broken_wishes(compiled: Compiled, plan: Plan) -> set[tuple[str, str]]:
+    """Components (topology id, component id) that a plan places where they may not be, but for what must stay."""
+    if not compiled.executors:
+        return set()
     node = compiled.slot_node[compiled.slots_of(plan)]
-    if (compiled.allowed[compiled.klass, node] | compiled.fixed).all():
-        return compiled
-    return compile_model(model, keep_optional_sites=False)
+    wrong = ~(compiled.allowed[compiled.klass, node] | compiled.fixed)
+    return {_component(compiled, e) for e in wrong.nonzero()[0].tolist()}
+
+
+def _hopeless(compiled: Compiled) -> set[tuple[str, str]]:
+    """Components of which an executor may be on no node that has a slot."""
+    possible = compiled.allowed[:, compiled.slots_per_node() > 0].any(axis=1)
+    nowhere = ~(possible[compiled.klass] | compiled.fixed)
+    return {_component(compiled, e) for e in nowhere.nonzero()[0].tolist()}
+
+
+def _component(compiled: Compiled, executor: int) -> tuple[str, str]:
+    t, name = compiled.component_names[int(compiled.component[executor])]
+    return compiled.model.topologies[t].id, name
+
+
+def _components(model: Model, executors: Collection[tuple[str, int]]) -> set[tuple[str, str]]:
+    """Components of these executors (topology id, first task)."""
+    asked = set(executors)
+    return {(t.id, e.component) for t in model.topologies for e in t.executors if (t.id, e.start) in asked}

@@ -69,6 +69,26 @@ def test_a_site_that_is_not_required_is_given_up_and_that_is_said(name):
 
 
 @each_planner
+@pytest.mark.parametrize("slots", [0, 1])
+def test_a_wish_that_nobody_can_meet_takes_no_other_from_its_site(name, slots):
+    """In the north there is no slot, or too little CPU: who wishes for the east still gets it."""
+    model = cluster(east("e0"), east("e1"), supervisor("plain", 6), supervisor("n", slots, mhz=50.0, site="north"))
+    (t,) = model.topologies
+    wish = [msgspec.structs.replace(c, site_required=False) for c in t.components]
+    other = topology("other", {"a": 2}, workers=1, sites={"a": "north"})
+    there = [msgspec.structs.replace(c, site_required=False) for c in other.components]
+    both = [
+        msgspec.structs.replace(t, components=wish),
+        msgspec.structs.replace(other, components=there),
+    ]
+    answer = planned(msgspec.structs.replace(model, topologies=both), name)
+    assert {located(answer, "t")[task][0] for task in (3, 4, 5, 6)} <= {"e0", "e1"}
+    assert [note for note in answer.notes if "wishes" in note] == [
+        "wishes for a site that are not required were given up: a (north)"
+    ]
+
+
+@each_planner
 def test_executors_spread_over_the_supervisors_of_their_site(name):
     """No supervisor of the site holds more than two of the four."""
     where = located(planned(cluster(east("e0"), east("e1"), supervisor("plain", 2)), name))
