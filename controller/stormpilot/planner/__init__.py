@@ -182,11 +182,11 @@ def compute(
     left_s = warmed(f"{chosen.name} {traffic}", lambda tiny: _quickly(tiny, chosen, traffic), left_s)
 
     def on_pairs(whole: Model, left_s: LeftS) -> Plan | Infeasible:
-        def plan(part: Model) -> Plan | Infeasible:
+        def plan(part: Model, left_s: LeftS) -> Plan | Infeasible:
             return run(chosen, part, given, seed, left_s, compiled)
 
         if not partial:
-            return plan(whole)
+            return plan(whole, left_s)
         exact_workers = chosen.exact_workers or bool(getattr(params_of(chosen, given), "exact_workers", False))
         quick = PLANNERS["online" if exact_workers else "default"]
         return admitted(whole, plan, lambda part: run(quick, part, {}, seed, left_s), left_s)

@@ -17,7 +17,11 @@ from stormpilot.errors import UsageError
 from stormpilot.model.subset import subset
 from stormpilot.model.values import RESERVED_CPU, Guarantee, Infeasible, Model, Plan, Topology
 
-PlanModel = Callable[[Model], Plan | Infeasible]
+LeftS = Callable[[], float]
+PlanModel = Callable[[Model, LeftS], Plan | Infeasible]
+Probe = Callable[[Model], Plan | Infeasible]
+WHOLE, TURN = 0.5, 0.25
+"""Of the time that is left: for all topologies together, and for those whose turn it is beside the ones before."""
 
 
 @dataclass(frozen=True)
@@ -105,14 +109,12 @@ def _score(
     return max(by_cpu, (assigned[1] + need[1] - guaranteed[1]) / memory)
 
 
-def admitted(
-    model: Model, plan: PlanModel, probe: PlanModel, left_s: Callable[[], float] = lambda: math.inf
-) -> Plan | Infeasible:
+def admitted(model: Model, plan: PlanModel, probe: Probe, left_s: LeftS = lambda: math.inf) -> Plan | Infeasible:
     """Plan everything, or as many of the waiting topologies as fit beside those that run.
 
     Parameters
     ----------
-    plan : the planner that makes the plan.
+    plan : the planner that makes the plan; half of the time is for all topologies, the rest for those that fit.
     probe : a fast one, asked first whether a set of topologies fits; `plan` is asked where it does not know.
 
     Returns
@@ -120,7 +122,13 @@ def admitted(
     A plan whose `left_out` names each topology without a place and why (so do its notes; empty when all fit), or
     Infeasible where not even the running topologies fit.
     """
-    answer = plan(model)
+
+    def part(of: float) -> LeftS:
+        """A clock with such a part of the time that is left now."""
+        kept_s = (1.0 - of) * left_s() if math.isfinite(left_s()) else 0.0
+        return lambda: left_s() - kept_s
+
+    answer = plan(model, part(WHOLE))
     if isinstance(answer, Plan):
         return answer
     order = topology_order(model)
@@ -128,7 +136,7 @@ def admitted(
     taken = [turn.topology for turn in order if turn.topology not in waits]
     best: Plan | Infeasible | None = None
     if taken:
-        best = _either(subset(model, taken), probe, plan)
+        best = _either(subset(model, taken), probe, plan, part(TURN))
         if isinstance(best, Infeasible):
             if not waits:
                 return answer
@@ -140,7 +148,7 @@ def admitted(
         if left_s() <= 0:
             left_out[turn.topology] = "no time was left to see whether it fits"
             continue
-        found = _either(subset(model, [*taken, turn.topology]), probe, plan)
+        found = _either(subset(model, [*taken, turn.topology]), probe, plan, part(TURN))
         if isinstance(found, Infeasible):
             left_out[turn.topology] = f"{found.constraint}: {found.text}"
         else:
@@ -148,7 +156,7 @@ def admitted(
             best = found
     if best is None:
         return answer
-    final = plan(subset(model, taken))
+    final = plan(subset(model, taken), left_s)
     notes = []
     if isinstance(final, Infeasible):  # a weaker planner than the one that found room for them
         assert isinstance(best, Plan)
@@ -158,9 +166,9 @@ def admitted(
     return msgspec.structs.replace(final, notes=[*final.notes, *notes], left_out=left_out)
 
 
-def _either(model: Model, probe: PlanModel, plan: PlanModel) -> Plan | Infeasible:
+def _either(model: Model, probe: Probe, plan: PlanModel, left_s: LeftS) -> Plan | Infeasible:
     answer = probe(model)
-    return plan(model) if isinstance(answer, Infeasible) and not answer.proved else answer
+    return plan(model, left_s) if isinstance(answer, Infeasible) and not answer.proved else answer
 
 
 def _notes(model: Model, order: Sequence[Turn], left_out: dict[str, str]) -> list[str]:

@@ -91,16 +91,20 @@ class Pace:
     timed : whether the clock paces it.
     executors : that may move.
     levels : stretches of tries at one temperature, at most.
+    first : tries of the first level where the clock paces it; by default half as many as there are executors.
     """
 
-    def __init__(self, tries: int, left_s: Clock, *, timed: bool, executors: int, levels: int) -> None:
+    def __init__(
+        self, tries: int, left_s: Clock, *, timed: bool, executors: int, levels: int, first: int | None = None
+    ) -> None:
         self._left_s = left_s
         self._timed = timed
         self._span_s = left_s()
         self._last_s = self._span_s
         self._tries = max(tries, 0)
         count = max(min(tries // max(executors, 1), levels), 12)
-        self._next = max(executors // 2, 200) if timed else max(tries // count, 1)
+        self._least = 100 if first is None else min(first, 100)
+        self._next = (first or max(executors // 2, 200)) if timed else max(tries // count, 1)
         self._step_s = self._span_s / levels if timed else 0.0
         self.done = 0
         self.cut = False
@@ -129,5 +133,5 @@ class Pace:
             took_s = self._last_s - left_s
             self._last_s = left_s
             factor = self._step_s / took_s if took_s > 0 else 2.0
-            self._next = max(int(self._next * min(max(factor, 0.5), 2.0)), 100)
+            self._next = max(int(self._next * min(max(factor, 0.5), 2.0)), self._least)
             self._next = min(self._next, LONGEST_LEVEL)

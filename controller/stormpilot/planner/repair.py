@@ -71,7 +71,9 @@ def repaired(
     if frame.proves and small and left_s() > 0 and not frame.compiled.sharing.of_workers:
         from stormpilot.planner.bounds.cpsat import any_layout
 
-        return any_layout(frame, limits, min(PROOF_S, left_s()))
+        answer = any_layout(frame, limits, min(PROOF_S, left_s()))
+        if isinstance(answer, Infeasible) or not wrong(frame, answer).any():
+            return answer  # else rounding made room that is not there
     return given_up(frame, found.layout, cut=left_s() <= 0)
 
 
@@ -312,15 +314,17 @@ class _Completion:
         """Each empty worker takes the executor that is most out of place: with the least traffic inside its worker."""
         f, c = self.frame, self.frame.compiled
         lo, hi = int(c.first_executor[t]), int(c.first_executor[t + 1])
-        for w in range(int(f.first_worker[t]), int(f.first_worker[t + 1])):
-            if self.size[w] > 0:
-                continue
-            inside = [
-                c.adj_tps[c.xadj[e] : c.xadj[e + 1]][
-                    self.layout.worker[c.adj[c.xadj[e] : c.xadj[e + 1]]] == self.layout.worker[e]
-                ].sum()
-                for e in range(lo, hi)
-            ]
+        empty = [w for w in range(int(f.first_worker[t]), int(f.first_worker[t + 1])) if self.size[w] <= 0]
+        if not empty:
+            return
+
+        def inside_tps(e: int) -> float:
+            near = c.adj[c.xadj[e] : c.xadj[e + 1]]
+            same = self.layout.worker[near] == self.layout.worker[e]
+            return float(c.adj_tps[c.xadj[e] : c.xadj[e + 1]][same].sum())
+
+        inside = np.array([inside_tps(e) for e in range(lo, hi)])
+        for _ in empty:
             lone = (self.size[self.layout.worker[lo:hi]] < 2) | c.fixed[lo:hi]
             order = np.lexsort((np.arange(hi - lo), inside, lone))
             e = lo + int(order[0])
@@ -331,6 +335,8 @@ class _Completion:
             self.cpu[self.layout.node[old]] -= c.cpu_mhz[e]
             self.memory[self.layout.node[old]] -= c.memory_mb[e]
             self._open(t, e)
+            for near in (e, *c.adj[c.xadj[e] : c.xadj[e + 1]].tolist()):
+                inside[near - lo] = inside_tps(near)
 
     def _no_room(self, e: int) -> Infeasible:
         c = self.frame.compiled

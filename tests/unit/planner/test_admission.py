@@ -14,7 +14,7 @@ from stormpilot.errors import UsageError
 from stormpilot.model.values import Guarantee, Infeasible, Model, Plan, Topology
 from stormpilot.model.violations import violations
 from stormpilot.planner import compute
-from stormpilot.planner.admission import admitted, topology_order
+from stormpilot.planner.admission import LeftS, admitted, topology_order
 
 
 def of(user: str, name: str, *, priority: int = 29, cpu_mhz: float = 100.0, memory_mb: float = 1000.0) -> Topology:
@@ -151,13 +151,37 @@ def test_without_time_what_waits_is_left_out_and_the_reason_is_said():
     running = assigned(ran, ours)
     model = msgspec.structs.replace(running, topologies=[*running.topologies, *FOUR[1:]])
 
-    def plan(part: Model) -> Plan | Infeasible:
+    def plan(part: Model, left_s: LeftS = lambda: 0.0) -> Plan | Infeasible:
         return compute(part, "default")
 
     answer = admitted(model, plan, plan, left_s=lambda: 0.0)
     assert isinstance(answer, Plan)
     assert [tp.id for tp in answer.topologies] == ["A-1"]
     assert answer.left_out == dict.fromkeys(("B-1", "B-2", "A-2"), "no time was left to see whether it fits")
+
+
+def test_one_that_never_fits_leaves_time_for_the_others():
+    """A planner that takes all the time it is given, and finds nothing wherever the large one takes part."""
+    model = page(*FOUR[:3])
+    large = msgspec.structs.replace(topology("large", {"a": 1}, workers=1), id="large")
+    model = msgspec.structs.replace(model, topologies=[large, *model.topologies])
+    clock = [60.0]
+
+    def plan(part: Model, left_s: LeftS) -> Plan | Infeasible:
+        if any(t.id == "large" for t in part.topologies):
+            clock[0] -= left_s()
+            return Infeasible(constraint="memory", text="nothing was found")
+        return compute(part, "default")
+
+    def probe(part: Model) -> Plan | Infeasible:
+        if any(t.id == "large" for t in part.topologies):
+            return Infeasible(constraint="memory", text="nothing was found")
+        return compute(part, "default")
+
+    answer = admitted(model, plan, probe, left_s=lambda: clock[0])
+    assert isinstance(answer, Plan)
+    assert list(answer.left_out) == ["large"]
+    assert len(answer.topologies) == 3
 
 
 def test_a_plan_of_everything_leaves_nothing_out():

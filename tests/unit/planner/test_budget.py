@@ -73,6 +73,19 @@ def test_by_the_clock_a_level_takes_its_part_of_the_time_however_fast_the_machin
     assert sum(made) == pytest.approx(100_000, rel=0.06)
 
 
+def test_where_tries_are_slow_no_level_takes_more_than_its_part_of_the_time():
+    """500 tries a second, as with loops of streams: a level is 250 of them, and none before it is more."""
+    clock = Clock(10.0)
+    pace = Pace(0, clock, timed=True, executors=20_000, levels=20, first=32)
+    made = []
+    while pace.progress() < 1:
+        made.append(pace.next())
+        clock.left -= made[-1] / 500
+        pace.ran(made[-1])
+    assert max(made) <= 251
+    assert clock.left > -0.6
+
+
 def test_no_level_is_longer_than_a_clock_that_stands_can_make_it():
     pace = Pace(0, Clock(10.0), timed=True, executors=10, levels=20)
     for _ in range(200):

@@ -59,13 +59,13 @@ class Assignment:
         self.constant = 0.0
 
     def _capacity(self, need: Floats, limit: Floats) -> None:
-        units = np.rint(need * LOAD_UNITS).astype(np.int64)
+        """Keep needs within a limit; rounded so that what fits by a hair is no proof that nothing does."""
+        units = np.floor(need * LOAD_UNITS).astype(np.int64)
         for n in range(self.frame.compiled.nodes):
             here = [(v[n], int(u)) for v, u in zip(self.on, units, strict=True) if n in v]
             if not math.isfinite(limit[n]) or sum(u for _, u in here) <= limit[n] * LOAD_UNITS:
                 continue
-            room = math.floor(limit[n] * LOAD_UNITS) + len(here) // 2  # what rounding may have added
-            self.model.add(sum(v * u for v, u in here) <= room)
+            self.model.add(sum(v * u for v, u in here) <= math.ceil(limit[n] * LOAD_UNITS))
 
     def _amounts(self) -> None:
         s = self.frame.compiled.sharing

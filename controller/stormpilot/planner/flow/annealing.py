@@ -27,6 +27,7 @@ from stormpilot.planner.search.annealing import (
 )
 
 LEVELS = 60
+FIRST_TRIES = 32  # of a run by the clock: on large components and loops of streams each may take milliseconds
 FIRM = 1e3  # times its price, where overload must go
 COLD = 1e-4  # last temperature, in units of the mean traffic of an executor; the first by tries per executor:
 FIRST = ((4000, 1.0), (1000, 0.3), (100, 0.1), (0, 0.03))  # starts are good plans, which few tries must not melt
@@ -115,7 +116,7 @@ class FlowSearch:
         movable = len(self.rules.movable)
         first = first_temperature or next(t for least, t in FIRST if tries >= least * movable)
         end_s = left_s() / LEVELS if timed else 0.0
-        pace = Pace(tries, lambda: left_s() - end_s, timed=timed, executors=movable, levels=LEVELS)
+        pace = Pace(tries, lambda: left_s() - end_s, timed=timed, executors=movable, levels=LEVELS, first=FIRST_TRIES)
         price = self.price
         level = 1
         while (progress := pace.progress()) < 1.0:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
+from stormpilot.model.bounds import MOST
 from stormpilot.model.flow import arrays
 from stormpilot.model.flow.model import FlowModel
 from stormpilot.model.values import Edge, Model
@@ -31,7 +32,7 @@ def matched(flow: FlowModel) -> Model:
             edges += _matched_group(flow, g, k)
     ids = [t.id for t in c.model.topologies]
     traffic = [
-        Edge(topology=ids[int(c.topology[a])], from_=int(c.start[a]), to=int(c.start[b]), rate=tps)
+        Edge(topology=ids[int(c.topology[a])], from_=int(c.start[a]), to=int(c.start[b]), rate=min(tps, MOST))
         for a, b, tps in edges
     ]
     topologies = []

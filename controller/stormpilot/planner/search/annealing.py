@@ -25,6 +25,7 @@ SOFT, FIRM_FROM = 0.05, 0.7  # of all nodes, that may be overloaded at first; no
 LEVELS = 200  # temperatures of a run, at most
 SETTLE_PART = 0.06  # of the seconds of a run: only improving at its end
 SEEN_EVERY = 8  # edges of the graph to a try: sums are computed anew after so many, which costs about as much
+LATE_TRIES = 200_000  # after the end of the time, to end without a violation
 PATIENCE = 30  # passes of mending that bring nothing
 LARGEST_TABLE = 20_000_000  # entries of 8 bytes, all topologies together: larger ones come last, and may have none
 
@@ -157,13 +158,20 @@ class Annealer:
         per_pass = 10 * max(len(g.movable), 20)
         done = 0
         violated = best.see(g)
+        late = 0
         for _ in range(24):
-            if not violated or (left_s() <= 0 and best.violation <= NO_VIOLATION):
+            count = per_pass
+            if left_s() <= 0:
+                count = min(per_pass, LATE_TRIES - late)
+                late += count
+                if best.violation <= NO_VIOLATION:
+                    break
+            if not violated or count <= 0:
                 break
             price *= 2.0
-            self._run(g, per_pass, 0.0, price, 0.0, inside_nodes, best)
+            self._run(g, count, 0.0, price, 0.0, inside_nodes, best)
             violated = best.see(g)
-            done += per_pass
+            done += count
         if best.violation > NO_VIOLATION or left_s() <= 0:
             return done
         before = g

@@ -13,7 +13,7 @@ from builders import supervisor, topology, traffic, triangle_too_heavy, two_chai
 from stormpilot.errors import RefusedError, UsageError
 from stormpilot.generate.models.clusters import Asked, generate
 from stormpilot.model.compiled import compile_model
-from stormpilot.model.values import Infeasible, Model, Plan
+from stormpilot.model.values import Exclusion, Infeasible, Model, Plan
 from stormpilot.model.violations import violations
 from stormpilot.planner import compute
 from stormpilot.planner.bounds.cpsat import any_layout
@@ -123,6 +123,18 @@ def test_infeasible_packing_is_proved():
     assert "cpu" in answer.constraint
     with pytest.raises(RefusedError, match="no placement keeps"):
         optimum(model, 5.0)
+
+
+def test_what_fits_by_a_hair_is_not_refuted():
+    """100.000006 MHz are more than 100.00001 in whole hundred-thousandths, and just what its node has."""
+    t = topology("t", {"a": 1, "b": 1}, workers=2, cpu_mhz={"a": 100.000006, "b": 1.0})
+    nodes = [supervisor("x", 1, mhz=100.000006), supervisor("y", 1, mhz=50.0)]
+    model = Model(
+        supervisors=nodes, topologies=[t], exclusions=[Exclusion(supervisor="x", topology="t", component="b")]
+    )
+    plan = compute(model, "exact")
+    assert isinstance(plan, Plan)
+    assert violations(model, plan) == []
 
 
 def test_models_that_are_too_large_are_refused_with_the_size():

@@ -14,6 +14,7 @@ from stormpilot.model.compiled import compile_model
 from stormpilot.model.values import Infeasible, Model
 from stormpilot.planner.placement.feasibility import refuted
 from stormpilot.planner.placement.layout import Layout, empty_layout, frame_of
+from stormpilot.planner.placement.objective import objective_of
 from stormpilot.planner.placement.problem import (
     Limits,
     Objective,
@@ -21,9 +22,7 @@ from stormpilot.planner.placement.problem import (
 )
 from stormpilot.planner.repair import completed
 from stormpilot.planner.search import annealing_kernel
-from stormpilot.planner.search.annealing import (
-    Annealer,
-)
+from stormpilot.planner.search.annealing import LATE_TRIES, Annealer
 from stormpilot.planner.search.start import space
 from stormpilot.planner.search.state import Space, layout_of
 
@@ -192,3 +191,22 @@ def test_full_workers_exchange_pieces_whichever_stands_first_on_its_node(rule):
     start = Layout(np.array([1, 1, 3, 3, 1, 3, 0, 2, 0, 0, 2, 2]), np.array([0, 0, 1, 1]))
     assert annealer.cost(start) == 140.0
     assert annealer.search(start, np.random.default_rng(1), 20_000, lambda: 1.0, first_temperature=0.0).cost == 120.0
+
+
+def test_a_search_that_never_fits_ends_soon_after_its_time() -> None:
+    """21 executors of more than half of one of 20 nodes, and 1,979 others: a pass of settling is 20,000 tries."""
+    t = topology("t", {"large": 21, "small": 1979}, workers=20, cpu_mhz=1.0)
+    mb = {"large": 550.0, "small": 0.1}
+    sized = [msgspec.structs.replace(e, memory_mb=mb[e.component]) for e in t.executors]
+    model = Model(
+        supervisors=[supervisor(f"n{i}", memory_mb=1000.0) for i in range(20)],
+        topologies=[msgspec.structs.replace(t, executors=sized)],
+        traffic=traffic("t", {(e, e + 1): 1.0 for e in range(1, 2000)}),
+    )
+    c = compile_model(model)
+    frame = frame_of(c)
+    search = Annealer(frame, objective_of(c, "inter_node"), no_limits(c))
+    start = Layout(np.arange(2000, dtype=np.int64) % 20, np.arange(20, dtype=np.int64))
+    found = search.search(start, np.random.default_rng(1), 10**9, lambda: -1.0, timed=True)
+    assert found.violation > 0
+    assert found.tries <= 1000 + LATE_TRIES
