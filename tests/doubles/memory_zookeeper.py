@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from stormpilot.zookeeper.client import Append, Check, ConflictError, Delete, DeniedError, Node, NodeStat, Put, Step
+from stormpilot.zookeeper.client import (
+    Append,
+    Check,
+    ConflictError,
+    Delete,
+    DeniedError,
+    Node,
+    NodeStat,
+    Put,
+    Step,
+    check_size,
+)
 
 
 class MemoryZooKeeper:
@@ -63,6 +74,7 @@ class MemoryZooKeeper:
         return self._nodes.pop(path, None) is not None
 
     def commit(self, steps: Sequence[Step]) -> None:
+        check_size(steps)
         self.before_commit()
         self._refuse_denied([s.path for s in steps if isinstance(s, Put | Delete)])
         before = dict(self._nodes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import yaml
 from stormpilot.cli.config_explain import settings
 from stormpilot.config import Config, describe, load, parse, zookeeper_login
 from stormpilot.config.example import example
+from stormpilot.config.reading import read_yaml
 from stormpilot.config.renamed import RENAMED
 from stormpilot.errors import UsageError
 from stormpilot.zookeeper.login import Login
@@ -41,9 +43,25 @@ def test_off_is_a_word_and_1e3_a_number() -> None:
     assert (config.decide.mode, config.cycle.period_s, config.api.enabled) == ("off", 100.0, True)
 
 
+def test_times_of_day_are_texts_and_numbers_stay_numbers() -> None:
+    """In YAML 1.1 22:30 is 1,350, and 06:00 a text."""
+    config = parse("decide: {blackouts: [{from: 22:30, to: 06:00}]}\ncycle: {period_s: +1_0.5}\n", "c.yaml")
+    (blackout,) = config.decide.blackouts
+    assert (blackout.from_, blackout.to) == ("22:30", "06:00")
+    assert config.cycle.period_s == 10.5
+    kinds = read_yaml("[1:30, 0x10, 010, .5, 1., -3, 1_000, .inf, 1e3, 1.5e+3, 190:20:30.15]", "x")[0]
+    assert kinds == ["1:30", 16, 8, 0.5, 1.0, -3, 1000, math.inf, 1000.0, 1500.0, "190:20:30.15"]
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
+        (
+            "decide:\n  modes:\n    123: act\n",
+            "c.yaml:2: decide.modes: expected a text, got a whole number for a name (put quotes around it)",
+        ),
+        ("zookeeper: {root: /apps/../stormpilot}\n", "c.yaml:1: zookeeper.root: expected a path such as /stormpilot"),
+        ("zookeeper: {root: /.}\n", "c.yaml:1: zookeeper.root: expected a path such as /stormpilot"),
         (
             "decide:\n  gain_treshold_ratio: 0.1\n",
             "c.yaml:2: decide.gain_treshold_ratio: unknown setting; did you mean gain_threshold_ratio?",

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
+from urllib.parse import urlsplit
 
 import typer
 
@@ -60,7 +61,7 @@ def checked(file: Path) -> Loaded:
         _check_hosts(settings.zookeeper.hosts)
     zookeeper_login(settings.zookeeper)
     plan_key(settings.publish)
-    _check_files(settings)
+    _check_files(settings, file)
     with _within(str(file)):
         return Loaded(settings, *planners(settings.planner))
 
@@ -79,12 +80,14 @@ def _check_hosts(hosts: str) -> None:
     from kazoo.hosts import collect_hosts
 
     try:
-        collect_hosts(hosts)
+        _, chroot = collect_hosts(hosts)
     except ValueError as e:
         raise UsageError(f"{hosts!r}: {e}; expected host:port,host:port") from e
+    if chroot:
+        raise UsageError(f"{hosts!r}: expected no path behind the addresses: the root is zookeeper.root")
 
 
-def _check_files(settings: Config) -> None:
+def _check_files(settings: Config, file: Path) -> None:
     """Read what the api and notify sections name; `UsageError` for what is missing or wrong."""
     from stormpilot.api.server import check_certificate
     from stormpilot.api.tokens import read_tokens
@@ -94,6 +97,19 @@ def _check_files(settings: Config) -> None:
     if settings.api.tokens_file is not None:
         read_tokens(Path(settings.api.tokens_file))
     read_headers(settings.notify)
+    if settings.notify.url is not None:
+        with _within(f"{file}: notify.url"):
+            _check_url(settings.notify.url)
+
+
+def _check_url(url: str) -> None:
+    """Whether an address has a host; it is not told, for it may be a secret."""
+    try:
+        host = urlsplit(url).hostname
+    except ValueError as e:
+        raise UsageError(f"expected a host, as in https://chat.example.org/hook: {e}") from e
+    if not host:
+        raise UsageError("expected a host, as in https://chat.example.org/hook")
 
 
 def planners(section: PlannerSection) -> tuple[str, str]:

@@ -91,14 +91,27 @@ def yaml_problem(error: yaml.YAMLError) -> str:
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML as people write settings: of words only true and false are switches (not off), and 1e3 is a number."""
+    """YAML as people write settings: of words only true and false are switches (not off), 1e3 is a number, 22:30 none.
+
+    In YAML 1.1 that would be minutes and seconds, 1,350.
+    """
 
 
-_BOOL, _FLOAT = "tag:yaml.org,2002:bool", "tag:yaml.org,2002:float"
+_BOOL, _INT, _FLOAT = "tag:yaml.org,2002:bool", "tag:yaml.org,2002:int", "tag:yaml.org,2002:float"
 _Loader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag != _BOOL]
+    first: [(tag, pattern) for tag, pattern in resolvers if tag not in (_BOOL, _INT, _FLOAT)]
     for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
+_Loader.add_implicit_resolver(
+    _INT, re.compile(r"^[-+]?(0b[01_]+|0x[0-9a-fA-F_]+|0[0-7_]*|[1-9][0-9_]*)$"), list("-+0123456789")
+)
+_Loader.add_implicit_resolver(
+    _FLOAT,
+    re.compile(
+        r"^([-+]?[0-9][0-9_]*\.[0-9_]*([eE][-+][0-9]+)?|[-+]?\.[0-9][0-9_]*|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN))$"
+    ),
+    list("-+0123456789."),
+)
 _Loader.add_implicit_resolver(_BOOL, re.compile("^(true|True|TRUE|false|False|FALSE)$"), list("tTfF"))
 _Loader.add_implicit_resolver(
     _FLOAT, re.compile(r"^[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)[eE][-+]?[0-9]+$"), list("-+0123456789.")
@@ -226,6 +239,9 @@ def _split(message: str) -> tuple[str, str]:
     expected, _, path = message.rpartition(" - at `")
     if not expected:
         return message, "(file)"
+    of_name, _, around = path.rpartition("` in `")  # as in "key` in `$.decide.modes`"
+    if of_name:
+        expected, path = f"{expected} for a name (put quotes around it)", around
     field = re.sub(r"\[\.\.\.\]", "", path.rstrip("`")).removeprefix("$").removeprefix(".")
     return expected, field or "(file)"
 

@@ -14,7 +14,7 @@ Ratio = Annotated[float, Meta(ge=0, le=1)]
 
 
 TIME_OF_DAY = r"^([01]\d|2[0-3]):[0-5]\d$"
-ZNODE = r"^(/[^/\s]+)+$"
+ZNODE = r"^(/(?!\.{1,2}(/|$))[^/\s]+)+$"
 ACCESS = r"^(digest:[^\s:]+:[^\s:]+|sasl:\S+)$"
 HOST = r"^[^\s/\[\]]+$"
 URL = r"^https?://[^\s/]\S*$"

@@ -21,7 +21,7 @@ from stormpilot.decide.move_strategy import MoveStrategy
 from stormpilot.decide.origin import PlanOrigin
 from stormpilot.decide.reasons import Reason
 from stormpilot.decide.report import Outcome
-from stormpilot.errors import UsageError
+from stormpilot.errors import RefusedError, UsageError
 from stormpilot.messages.core import BasedOn, HistoryEntry
 from stormpilot.messages.moves import MoveState
 from stormpilot.model.subset import as_it_runs
@@ -29,7 +29,7 @@ from stormpilot.observe.observer import Observation
 from stormpilot.publish.message import PlanSet, history_entry, plan_message
 from stormpilot.publish.publisher import NOT_OURS, Publisher
 from stormpilot.rollout.feasibility import RolloutSteps
-from stormpilot.zookeeper.client import ConflictError, Delete, DeniedError, Step
+from stormpilot.zookeeper.client import Delete, DeniedError, Step, TooLargeError
 
 DENIED_S = 600.0
 """So long a topology of which a znode was refused is not planned with others."""
@@ -162,8 +162,8 @@ class PlanDispatcher:
             return self._not_written([t], e, outcome)
         return replace(outcome, plans={**outcome.plans, t: entry})
 
-    def _not_written(self, ids: Sequence[str], why: ConflictError | DeniedError, outcome: Outcome) -> Outcome:
-        if isinstance(why, DeniedError):
+    def _not_written(self, ids: Sequence[str], why: RefusedError, outcome: Outcome) -> Outcome:
+        if isinstance(why, DeniedError | TooLargeError):
             owners = [t for t in ids if t in why.path.split("/")]
             self.refused.update(dict.fromkeys(owners, (self.clock_ms(), str(why))))
         skipped = {t: skip(t, Reason.NOT_PUBLISHED, str(why)) for t in ids}

@@ -22,7 +22,7 @@ from stormpilot.decide.admit import TopologyState, blacked_out, forbidden
 from stormpilot.decide.effect import Promise
 from stormpilot.decide.events import Event, EventKind
 from stormpilot.decide.reasons import row_of
-from stormpilot.errors import RefusedError, UnreachableError
+from stormpilot.errors import RefusedError, UnreachableError, UsageError
 from stormpilot.messages.core import HistoryEntry, encode
 from stormpilot.messages.load import TaskLoad, silent_tasks
 from stormpilot.messages.moves import MoveState
@@ -32,7 +32,7 @@ from stormpilot.messages.routes import Routes, take_up_all
 from stormpilot.model.subset import subset
 from stormpilot.model.values import Model, Topology
 from stormpilot.observe.observer import Observation, Observer
-from stormpilot.publish.publisher import DeposedError, Publisher
+from stormpilot.publish.publisher import TRANSACTION_BYTES, DeposedError, Publisher
 from stormpilot.rollout.facts import Facts, as_it_runs, placed, processes_of
 from stormpilot.rollout.idle import IdleTracker, Reading
 from stormpilot.rollout.peer_capacity import PeerCapacity, Routable, routable
@@ -105,6 +105,8 @@ class RolloutRunner:
         self._begun = True
         kept = observation.seen.rollouts.get(t)
         put = Put(self.publisher.paths.rollout(t), encode(m), None if kept is None else kept.version)
+        if 2 * len(put.data) > TRANSACTION_BYTES:  # each step writes it anew, and a plan beside it
+            raise UsageError(f"{put.path} is {len(put.data)} bytes, expected at most {TRANSACTION_BYTES // 2}")
         return [put, *self._table_step(t, back, observation, f"instead of {entry.plan.plan_id}")]
 
     def _replaced(self, m: Rollout, facts: Facts, observation: Observation) -> Routes | None:

@@ -339,7 +339,10 @@ def encode(message: Message) -> bytes:
     `UsageError` above what a znode holds, and above what `decode` would unpack.
     """
     name = type(message).__name__
-    data = msgspec.json.encode(message)
+    try:
+        data = msgspec.json.encode(message)
+    except UnicodeEncodeError as e:  # as of an argument that is no UTF-8
+        raise UsageError(f"{name}: {e.object[:100]!r} is no text in UTF-8") from e
     limits = limits_of(type(message))
     if len(data) > limits.unpacked_bytes:
         raise UsageError(f"{name} is {len(data)} bytes unpacked, over the limit of {limits.unpacked_bytes} bytes")

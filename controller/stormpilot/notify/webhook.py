@@ -52,6 +52,10 @@ def read_headers(section: NotifySection) -> dict[str, str]:
     return headers
 
 
+def _as_it_is(request: requests.PreparedRequest) -> requests.PreparedRequest:
+    return request
+
+
 class Webhook:
     """Takes events at any time, without waiting; `outcomes` counts what became of them.
 
@@ -116,6 +120,8 @@ class Webhook:
     def _run(self) -> None:
         with requests.Session() as session:
             self._cutter.mount(session)
+            login = requests.utils.get_auth_from_url(self._section.url or "")
+            session.auth = login if any(login) else _as_it_is  # what ~/.netrc has for the host is not for it
             while not self._cut.is_set():
                 with self._changed:
                     self._changed.wait_for(lambda: self._events or self._stopping)

@@ -39,7 +39,7 @@ def drain(operator: Operator, host: HostName, *, force: EvenIfGone = False) -> C
     unread = unread_names(operator.snapshots())
     empty = f", and not known to be empty: {unread}" if unread else ", and empty"
     text = f"{host}: is drained{_to_be_moved(operator, there) or empty}"
-    setting = DrainSetting(host=_name(host), since_ms=operator.now_ms, by=operator.who, why=operator.why)
+    setting = DrainSetting(host=host_name(host), since_ms=operator.now_ms, by=operator.who, why=operator.why)
     same = f"{host}: was drained already"
     return operator.set("drain", host, operator.paths.drain(host), setting, text, danger=danger, same=same)
 
@@ -47,7 +47,7 @@ def drain(operator: Operator, host: HostName, *, force: EvenIfGone = False) -> C
 def undrain(operator: Operator, host: HostName) -> Change:
     """Make a host schedulable again; triggers no move."""
     text, same = f"{host}: may be used again", f"{host}: was not drained"
-    return operator.set("undrain", host, operator.paths.drain(_name(host)), None, text, same=same)
+    return operator.set("undrain", host, operator.paths.drain(host_name(host)), None, text, same=same)
 
 
 def pin(
@@ -246,7 +246,8 @@ def _topology_name(operator: Operator, topology: str) -> str:
     return name
 
 
-def _name(host: str) -> str:
+def host_name(host: str) -> str:
+    """A name that a znode may have; `UsageError` for another."""
     if not host or host in (".", ".."):
         raise UsageError(f"host is {host!r}, expected the name of a host")
     return host

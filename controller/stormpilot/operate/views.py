@@ -15,7 +15,7 @@ from stormpilot.messages.settings import AuditRecord, DrainSetting
 from stormpilot.observe.plausible import readable
 from stormpilot.observe.reader import StoreSnapshot
 from stormpilot.operate.operator import Operator
-from stormpilot.operate.places import known_hosts, unread_names
+from stormpilot.operate.places import host_name, known_hosts, unread_names
 from stormpilot.zookeeper.client import ZooKeeper
 from stormpilot.zookeeper.paths import Paths
 
@@ -146,7 +146,7 @@ def draining(operator: Operator, host: str) -> Remaining:
     cluster, _ = operator.read(operator.paths.cluster, ClusterSnapshot)
     hosts = {} if cluster is None else {s.id: s.host for s in cluster.supervisors}
     state, written = operator.read(operator.paths.controller, ControllerState)
-    setting, drained = operator.read(operator.paths.drain(host), DrainSetting)
+    setting, drained = operator.read(operator.paths.drain(host_name(host)), DrainSetting)
     if host not in hosts.values() and drained is None:  # "empty" would be told of a name that was misspelt
         raise RefusedError(f"there is no supervisor on {host!r}, and it is not drained ({known_hosts(operator)})")
     decisions: dict[str, str] = {}

@@ -15,7 +15,16 @@ from stormpilot.messages.moves import MoveState
 from stormpilot.messages.rollouts import whole_plans
 from stormpilot.messages.signing import signed, signed_by
 from stormpilot.publish.epoch import Epoch
-from stormpilot.zookeeper.client import Append, ConflictError, DeniedError, Put, Step, ZooKeeper
+from stormpilot.zookeeper.client import (
+    Append,
+    ConflictError,
+    DeniedError,
+    Put,
+    Step,
+    TooLargeError,
+    ZooKeeper,
+    check_size,
+)
 from stormpilot.zookeeper.paths import Paths
 
 log = structlog.get_logger(__name__)
@@ -24,8 +33,9 @@ KEPT_PLANS = 20
 """Number of whole plans of a topology in `plan-history/`; as many steps of rollouts are kept beside them."""
 HISTORY_NUMBER = re.compile("0[0-9]{9}")
 """Names of plans in a history, with ten digits, of which none needs the first; anybody may have put others beside."""
-NOT_OURS = (ConflictError, DeniedError)
-"""Errors of a znode that somebody else wrote or locked: they cost what is written there, and nothing else."""
+NOT_OURS = (ConflictError, DeniedError, TooLargeError)
+"""Errors of a znode that somebody else wrote or locked, or that is too large: they cost what is written there, and
+nothing else."""
 TRANSACTION_BYTES = 900 * 1024
 """Size limit of one request to ZooKeeper (its limit is 1 MiB)."""
 
@@ -43,6 +53,19 @@ def _for_history(entry: HistoryEntry, beside_bytes: int) -> bytes:
                 return data
         entry = msgspec.structs.replace(entry, former=[])
     return encode(entry)
+
+
+def _with_former(move: MoveState, beside_bytes: int) -> bytes:
+    """The move as written; without what it left, if it would not fit beside its plan: then it cannot be undone."""
+    with contextlib.suppress(UsageError):
+        data = encode(move)
+        if not move.former or len(data) + beside_bytes <= TRANSACTION_BYTES:
+            return data
+    return encode(msgspec.structs.replace(move, former=[]))
+
+
+def _bytes(steps: Iterable[Step]) -> int:
+    return sum(len(s.data) for s in steps if isinstance(s, Put | Append))
 
 
 class Publisher:
@@ -65,7 +88,8 @@ class Publisher:
     ) -> None:
         """Write the plans of one plan set and their history.
 
-        A set that is too large for one transaction goes in several; the plug-in waits until it has the whole set.
+        A set that is too large for one transaction goes in several; the plug-in waits until it has the whole set. The
+        history of a plan that is too large beside the plan itself follows it.
 
         Parameters
         ----------
@@ -86,6 +110,8 @@ class Publisher:
             Somebody else changed a plan after it was read.
         DeniedError
             The access list of a znode of these topologies does not let us.
+        TooLargeError
+            A plan is too large for ZooKeeper: nothing was written.
         """
         p = self.paths
         beside = {m.topology_id: m for m in moves}
@@ -103,36 +129,53 @@ class Publisher:
         numbers = self._zookeeper.children([p.plan_history(e.plan.topology_id) for e in entries])
         moves_read = self._zookeeper.read([p.moves(t) for t in beside], keep_denied=True)
         followed = dict(zip(beside, moves_read, strict=True))
-        batch: list[Step] = []
-        size = 0
+        transactions: list[list[Step]] = [[]]
         for entry, kept in zip(entries, numbers, strict=True):
-            topology_id = entry.plan.topology_id
+            t = entry.plan.topology_id
             n = 1 + max((int(k) for k in kept if HISTORY_NUMBER.fullmatch(k)), default=0)
-            plan = encode(signed(entry.plan, self._key))
-            move = encode(beside[topology_id]) if topology_id in beside else b""
-            steps: list[Step] = [
-                Put(p.plan(topology_id), plan, versions.get(topology_id)),
-                Put(p.plan_history(topology_id, f"{n:010d}"), _for_history(entry, len(plan) + len(move)), None),
-            ]
-            if topology_id in beside:
-                node = followed[topology_id]
-                if sum(len(s.data) for s in steps if isinstance(s, Put)) + len(move) > TRANSACTION_BYTES:
-                    move = encode(msgspec.structs.replace(beside[topology_id], former=[]))  # then it cannot be undone
-                steps.append(Put(p.moves(topology_id), move, None if node is None else node.version))
-            steps += (also or {}).get(topology_id, ())
-            more = sum(len(s.data) for s in steps if isinstance(s, Put | Append))
-            if batch and size + more > TRANSACTION_BYTES:
-                self._commit(batch)
-                batch, size = [], 0
-            batch += steps
-            size += more
-        self._commit(batch)
+            node = followed.get(t)
+            for steps in self._steps_of(
+                entry,
+                p.plan_history(t, f"{n:010d}"),
+                versions.get(t),
+                beside.get(t),
+                None if node is None else node.version,
+                (also or {}).get(t, ()),
+            ):
+                check_size([*self.epoch.checks, *steps])
+                if transactions[-1] and _bytes([*transactions[-1], *steps]) > TRANSACTION_BYTES:
+                    transactions.append([])
+                transactions[-1] += steps
+        for steps in transactions:
+            self._commit(steps)
         for entry, kept in zip(entries, numbers, strict=True):
             if len(kept) >= KEPT_PLANS:
                 try:
                     self._prune(entry.plan.topology_id)
                 except RefusedError as e:  # the plan is published all the same
                     log.warning("the history of plans cannot be shortened", topology=entry.plan.topology_id, why=e)
+
+    def _steps_of(
+        self,
+        entry: HistoryEntry,
+        history: str,
+        version: int | None,
+        move: MoveState | None,
+        move_version: int | None,
+        also: Sequence[Step],
+    ) -> list[list[Step]]:
+        """Writes that publish one plan: one transaction, or one for its history apart."""
+        p, t = self.paths, entry.plan.topology_id
+        try:
+            plan = Put(p.plan(t), encode(signed(entry.plan, self._key)), version)
+            moves = [] if move is None else [Put(p.moves(t), _with_former(move, len(plan.data)), move_version)]
+            own: list[Step] = [plan, *moves]
+            told = Put(history, _for_history(entry, _bytes(own)), None)
+        except UsageError as e:
+            raise TooLargeError(p.plan(t), str(e)) from e
+        if _bytes([*own, told, *also]) <= TRANSACTION_BYTES:
+            return [[plan, told, *moves, *also]]
+        return [[*own, *also], [told]]
 
     def sign_anew(self, plans: Iterable[tuple[PlanMessage, int]]) -> None:
         """Sign plans in force by the key, where a former one has signed them; what nobody has signed stays so.

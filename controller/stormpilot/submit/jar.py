@@ -47,6 +47,10 @@ def _files(sources: Path) -> Iterator[Path]:
                     f"{sources} has more than {MOST_ENTRIES:,} files and folders ({entry} is one more), expected the "
                     "components of a project: does a symbolic link lead out of it?"
                 )
+            try:
+                entry.name.encode()
+            except UnicodeEncodeError as e:  # a jar has no other names
+                raise UsageError(f"{folder} has the file {entry.name!a}, expected names in UTF-8") from e
             mode = _mode(entry)
             if mode is None or entry.name in _SKIPPED:
                 continue

@@ -6,6 +6,7 @@ Kazoo's own calls wait for ever while a connection is away; here each has a dead
 from __future__ import annotations
 
 import logging
+import socket
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -30,6 +31,7 @@ from kazoo.exceptions import (
     SessionMovedError,
 )
 from kazoo.handlers.threading import SequentialThreadingHandler
+from kazoo.hosts import collect_hosts
 from kazoo.protocol.states import KazooState, KeeperState, WatchedEvent
 from kazoo.retry import KazooRetry
 from kazoo.security import ACL, CREATOR_ALL_ACL, READ_ACL_UNSAFE, make_acl
@@ -41,6 +43,8 @@ from stormpilot.zookeeper.probe import tls_problem
 Watch = Callable[[WatchedEvent], None]
 NOBODY = Login()
 _PIPELINE = 500
+MOST_BYTES, STEP_BYTES = 1_000_000, 100
+"""Of a request, somewhat below `jute.maxbuffer` by default; of a step beside its path and data, at most."""
 CONNECT_S = 5.0
 """Time that a command waits for the connection: enough to try every host."""
 _silent = logging.getLogger("stormpilot.kazoo")
@@ -63,6 +67,14 @@ class DeniedError(RefusedError):
             f"ZooKeeper refuses {path} to us: its access list names another user; set zookeeper.auth_file "
             "or .jaas_file to the login that Storm's daemons use"
         )
+        self.path = path
+
+
+class TooLargeError(RefusedError):
+    """Too much for one request to ZooKeeper, which would end the connection; `path` is the largest znode of it."""
+
+    def __init__(self, path: str, why: str):
+        super().__init__(f"{path}: {why}")
         self.path = path
 
 
@@ -318,7 +330,11 @@ class ZooKeeper:
         return True
 
     def commit(self, steps: Sequence[Step]) -> None:
-        """Do all steps or none; `ConflictError` names the first znode that was not as expected."""
+        """Do all steps or none; `ConflictError` names the first znode that was not as expected.
+
+        `TooLargeError` before anything is sent.
+        """
+        check_size(steps)
         transaction = self.client.transaction()
         for step in steps:
             if isinstance(step, Check):
@@ -374,16 +390,44 @@ class ZooKeeper:
             raise DeniedError(path) from e
 
 
+def check_size(steps: Sequence[Step]) -> None:
+    """Raise `TooLargeError` for more than a server takes in one request by default (`jute.maxbuffer`)."""
+    sizes = {_path(s): len(_path(s)) + STEP_BYTES + (len(s.data) if isinstance(s, Put | Append) else 0) for s in steps}
+    if (size := sum(sizes.values())) > MOST_BYTES:
+        largest = max(sizes, key=lambda path: sizes[path])
+        raise TooLargeError(
+            largest, f"with what is written beside it {size} bytes, over the limit of {MOST_BYTES} bytes of a request"
+        )
+
+
+def _path(step: Step) -> str:
+    return step.prefix if isinstance(step, Append) else step.path
+
+
 def _handler(hosts: str) -> SequentialThreadingHandler:
-    """Kazoo's, but a host that is off takes its share of `CONNECT_S`, not a whole session time-out, from the others."""
+    """Kazoo's, but an address that is off takes its share of `CONNECT_S` from the others, not a session time-out.
+
+    A name may have several addresses; kazoo tries each of them.
+    """
     handler = SequentialThreadingHandler()
-    connect_to, most_s = handler.create_connection, CONNECT_S / (hosts.count(",") + 1)
+    connect_to = handler.create_connection
 
     def create_connection(*args: Any, timeout: float, **kwargs: Any) -> Any:
-        return connect_to(*args, timeout=min(timeout, most_s), **kwargs)
+        return connect_to(*args, timeout=min(timeout, CONNECT_S / addresses(hosts)), **kwargs)
 
     handler.create_connection = create_connection
     return handler
+
+
+def addresses(hosts: str) -> int:
+    """Number of addresses of servers, at least one of each."""
+    found = 0
+    for host, port in collect_hosts(hosts)[0]:
+        try:
+            found += len({a[4] for a in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)})
+        except OSError:  # kazoo leaves it out, too
+            found += 1
+    return max(found, 1)
 
 
 def connect(hosts: str, *, login: Login = NOBODY) -> ZooKeeper:

@@ -58,6 +58,9 @@ def test_dangerous_verb_wants_confirmation(api: Api) -> None:
     assert (status, change["after"]["host"]) == (200, "host-a")
     assert api.setting(api.paths.drain("host-a")) is not None
     assert read(api, f"{API}/hosts/host-a/remaining")["executors"] == {"flights": 3}
+    for dots in ("%2e", "%2e%2e"):
+        with api.client("viewer") as client:
+            assert client.get(f"{API}/hosts/{dots}/remaining").status_code in (400, 404)
     assert send(api, "undrain", host="host-a")[0] == 200
 
 

@@ -129,6 +129,12 @@ def test_a_configuration_that_nobody_honest_wrote_is_one_error(run: Run, tmp_pat
 @pytest.mark.parametrize(
     ("text", "said"),
     [
+        (
+            "zookeeper: {hosts: 'z1:2181,z2:2181/prod'}",
+            "expected no path behind the addresses: the root is zookeeper.root",
+        ),
+        ("notify: {url: 'http://[::1/x'}", "c.yaml: notify.url: expected a host"),
+        ("notify: {url: 'http://:80'}", "c.yaml: notify.url: expected a host"),
         ("zookeeper: {hosts: 'a:999999'}", "c.yaml: zookeeper.hosts: 'a:999999': Port out of range"),
         ("planner: {name: nope}", "c.yaml: planner.name: "),
         ("planner: {first_plan: nope}", "c.yaml: planner.first_plan: "),

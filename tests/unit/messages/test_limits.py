@@ -156,3 +156,9 @@ def test_a_message_that_does_not_say_its_schema_is_refused_though_all_of_its_fie
     with pytest.raises(UsageError, match="schema"):
         decode(text, ModeSetting, "/x")
     assert decode(b'{"mode":"off","schema":1}', ModeSetting, "/x").mode == "off"
+
+
+def test_a_text_that_is_no_utf_8_is_an_error_of_its_own() -> None:
+    """As an argument of a command may be."""
+    with pytest.raises(UsageError, match=r"ModeSetting: .*is no text in UTF-8"):
+        encode(ModeSetting(mode="act", why="\udcff"))

@@ -315,6 +315,24 @@ def test_secret_headers_come_from_a_file(receiver: Receiver, make: Make, tmp_pat
     assert receiver.headers[0]["X-Team"] == "storm"
 
 
+def test_a_login_of_netrc_does_not_replace_them(
+    receiver: Receiver, make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is somebody's own, and the receiver would have it."""
+    (tmp_path / "netrc").write_text("default login bob password hunter2\n")
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    (tmp_path / "headers").write_text("Authorization: Bearer a:b\n")
+    make(receiver.url, headers_file=str(tmp_path / "headers")).offer(event())
+    until(lambda: receiver.got, "the event")
+    assert receiver.headers[0]["Authorization"] == "Bearer a:b"
+
+
+def test_a_login_in_the_url_is_sent(receiver: Receiver, make: Make) -> None:
+    make(receiver.url.replace("http://", "http://ann:pw@")).offer(event())
+    until(lambda: receiver.got, "the event")
+    assert receiver.headers[0]["Authorization"].startswith("Basic ")
+
+
 @pytest.mark.parametrize("text", ["Authorization", "a b: c", "X:", ": y"])
 def test_wrong_headers_file_is_named(tmp_path: Path, text: str) -> None:
     file = tmp_path / "headers"

@@ -7,12 +7,14 @@ import pytest
 
 from doubles.memory_zookeeper import MemoryZooKeeper
 from doubles.models import NOW_MS, plan_message
+from stormpilot.messages import core
 from stormpilot.messages.core import EffectPart, HistoryEntry, PlanMessage, Worker, decode, encode
 from stormpilot.messages.moves import MoveState
 from stormpilot.publish import publisher as module
 from stormpilot.publish.epoch import raise_epoch
 from stormpilot.publish.publisher import KEPT_PLANS, DeposedError, Publisher
-from stormpilot.zookeeper.client import ConflictError, Put
+from stormpilot.zookeeper import client
+from stormpilot.zookeeper.client import ConflictError, Put, TooLargeError
 from stormpilot.zookeeper.paths import Paths
 
 PATHS = Paths()
@@ -190,12 +192,51 @@ def test_the_former_placement_of_a_huge_topology_is_left_out_rather_than_the_pla
 ) -> None:
     publisher = leader(zookeeper)
     huge = entry("p-1", executors=3000)
-    monkeypatch.setattr(module, "TRANSACTION_BYTES", len(encode(huge)) + len(encode(huge.plan)) + 500)
-    publisher.publish([huge], {}, [MoveState(topology_id=ID, plan_id="p-1", former=huge.plan.workers)])
+    followed = MoveState(topology_id=ID, plan_id="p-1", former=huge.plan.workers)
+    monkeypatch.setattr(module, "TRANSACTION_BYTES", len(encode(huge.plan)) + len(encode(followed)) - 1)
+    publisher.publish([huge], {}, [followed])
     (node,) = zookeeper.read([PATHS.moves(ID)])
     assert node is not None
     move = decode(node.data, MoveState, "moves")
     assert (move.plan_id, move.former) == ("p-1", [])
+
+
+def test_the_history_of_a_huge_plan_follows_it(zookeeper: MemoryZooKeeper, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside the plan and what it can be undone with there is no room for the plan once more."""
+    publisher = leader(zookeeper)
+    huge = entry("p-1", executors=3000)
+    followed = MoveState(topology_id=ID, plan_id="p-1", former=huge.plan.workers)
+    monkeypatch.setattr(module, "TRANSACTION_BYTES", len(encode(huge.plan)) + len(encode(followed)) + 500)
+    zookeeper.commits.clear()
+    publisher.publish([huge], {}, [followed])
+    assert [[s.path.split("/")[3] for s in steps if isinstance(s, Put)] for steps in zookeeper.commits] == [
+        ["plans", "moves"],
+        ["plan-history"],
+    ]
+    assert history(zookeeper) == ["p-1"]
+    (node,) = zookeeper.read([PATHS.moves(ID)])
+    assert node is not None and decode(node.data, MoveState, "moves") == followed
+
+
+def test_a_plan_that_is_too_large_for_zookeeper_is_refused_before_anything_of_its_set_is_written(
+    zookeeper: MemoryZooKeeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server would end the connection, and it looked like one that was lost, again and again."""
+    publisher = leader(zookeeper)
+    huge = entry("p-1", executors=3000)
+    monkeypatch.setattr(client, "MOST_BYTES", len(encode(huge.plan)))
+    zookeeper.commits.clear()
+    with pytest.raises(TooLargeError, match=f"{ID}.*: with what is written beside it [0-9]+ bytes"):
+        publisher.publish([entry("p-0", "small-1-1"), huge], {})
+    assert zookeeper.commits == []
+
+
+def test_a_plan_that_is_too_large_for_a_znode_is_told_as_such(
+    zookeeper: MemoryZooKeeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(core, "MAX_BYTES", 1000)
+    with pytest.raises(TooLargeError, match=r"PlanMessage is [0-9]+ bytes, over the limit"):
+        leader(zookeeper).publish([entry("p-1", executors=3000)], {})
 
 
 def test_what_ran_before_a_huge_first_plan_is_left_out_of_its_history_before_the_plan_cannot_be_undone(

@@ -112,3 +112,10 @@ def test_links_that_lead_to_more_and_more_folders_end(tmp_path: Path, monkeypatc
             (sources / f"f{i}" / f"to{k}").symlink_to(f"../f{k}")
     with pytest.raises(UsageError, match=r"src has more than 1,000 files and folders .* does a symbolic link lead"):
         source_files(sources)
+
+
+def test_a_name_that_is_no_utf_8_is_named(tmp_path: Path) -> None:
+    sources = make_sources(tmp_path / "src")
+    Path(os.fsdecode(os.fsencode(sources) + b"/caf\xe9.csv")).touch()
+    with pytest.raises(UsageError, match=r"src has the file 'caf.udce9.csv', expected names in UTF-8"):
+        build_jar(sources)
