@@ -30,7 +30,7 @@ SAVED_ERRORS, LEAST_ERROR = 2.0, 0.06
 """Of CPU that a law promises to save, so many times its error is not relied on; at least the error of predictions for
 other places (docs/results/accuracy.md) counts, whatever it is on what the law was learned from."""
 
-GIVES_WAY = 0.75
+GIVES_WAY = 0.5
 """Of the CPU with which a thread looks for tuples, the part that it does without on a full node: it looks less often
 there, and finds more tuples each time (docs/decisions/0023-polling.md)."""
 
