@@ -41,7 +41,7 @@ LEARNED = 4
 STEADY = 0.05
 """Two windows that do not hold the rate and let through as much, within so much of it: the next ones will, too."""
 FILLED, FULL_ROUNDS = "filled", 3
-"""How one node fills up under `UNLIMITED`, and so often at the rate and as fast as it goes."""
+"""One node under `UNLIMITED`, so often at the rate and as fast as it goes."""
 UNLIMITED = "best without limit"
 """`best` that asks as little for CPU as Storm's default does: no B(n)."""
 CONTENDERS = ("default", "ras", "best", UNLIMITED)

@@ -145,6 +145,14 @@ def sections(found: dict[str, Any]) -> list[str]:
             "Figures are the median of the passes, in brackets the least and the most; a pass is every placement once, "
             "and changes are those within a pass."
         ),
+        filled(
+            "`best`, `online`, `offline` and `otd` are [planners](../planners/README.md) of stormpilot, `best latency` "
+            "is `best` for the least latency instead of the least traffic between nodes, MBA+SAM and LSA+RSM are ways "
+            "to [size](../concepts/sizing.md). [A13], [N24] and [S17] are [where they come "
+            "from](../planners/README.md#the-pages); B(n) is the part of a node's CPU that plans may fill "
+            "([glossary](../reference/glossary.md)). `reached` goes by the median. All of it ran on one small machine: "
+            "what plans win on yours, [`stormpilot assess`](../guide/install.md#before-you-begin) estimates."
+        ),
         table(NUMBERS_HEAD, summary(found)),
         *_not_measured(found),
     ]

@@ -177,7 +177,9 @@ class PlannerSection(Section, frozen=True, kw_only=True):
     ] = None
     params: Annotated[
         dict[str, float | int | str | bool | None],
-        Meta(description="parameters of the planner by name (`stormpilot planners`)"),
+        Meta(
+            description="parameters of that planner (`stormpilot planners`), not of first plans: {exact_workers: true}"
+        ),
     ] = field(default_factory=dict)
     owner_planners: Annotated[
         list[str],

@@ -286,8 +286,10 @@ def sites(e: Evidence) -> Iterator[Finding]:
     A component may have a setting named `site` that was meant for something else.
     """
     if e.nimbus is None or e.nimbus.error:
+        yield Finding("sites", Level.skipped, "needs Nimbus")
         return
     cluster = e.seen.cluster
+    asked = False
     there = None if cluster is None else {s.meta.get("site") for s in cluster.supervisors}
     for name, components in e.nimbus.component_confs.items():
         wanted: dict[str, list[str]] = {}
@@ -300,6 +302,7 @@ def sites(e: Evidence) -> Iterator[Finding]:
             ):
                 wanted.setdefault(str(site), []).append(component)
         for site, asking in sorted(wanted.items()):
+            asked = True
             where = "no supervisor has" if there is not None else "the plug-in places them only on supervisors with"
             tag = f"supervisor.scheduler.meta site: {site}"
             yield Finding(
@@ -309,6 +312,8 @@ def sites(e: Evidence) -> Iterator[Finding]:
                 "tag supervisors (docs/guide/sites.md); where their `site` means something else, add "
                 "`site.required: false`: it is a wish then",
             )
+    if not asked:
+        yield Finding("sites", Level.ok, "no component asks for a site in which there is no supervisor")
 
 
 def retries(e: Evidence) -> Iterator[Finding]:

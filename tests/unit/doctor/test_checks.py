@@ -268,7 +268,7 @@ def test_a_rolling_move_that_waits_as_long_as_workers_need_is_right() -> None:
 def test_a_server_that_hides_its_version_and_an_unknown_nimbus_are_not_wrong() -> None:
     e = evidence(servers=[Server("zk:2181")], nimbus=NimbusSaid(address="n:6627", error="refused"))
     assert bad(e) == []
-    assert {f.check for f in examine(e) if f.level is Level.skipped} == {"nimbus", "settings", "retries"}
+    assert {f.check for f in examine(e) if f.level is Level.skipped} == {"nimbus", "settings", "sites", "retries"}
 
 
 def test_plans_that_are_signed_as_nimbus_wants_are_right() -> None:
@@ -349,6 +349,7 @@ def test_without_zookeeper_only_what_can_be_known_is_said() -> None:
         ("access", "skipped"),
         ("nimbus", "skipped"),
         ("settings", "skipped"),
+        ("sites", "skipped"),
         ("retries", "skipped"),
     ]
 
@@ -394,4 +395,7 @@ def test_components_that_ask_for_a_site_without_a_supervisor_are_named(installed
     tagged = msgspec.structs.replace(
         tagged, supervisors=[msgspec.structs.replace(s, meta={"site": "west"}) for s in tagged.supervisors]
     )
-    assert not [f for f in examine(evidence(nimbus=asked, seen=seen(cluster=tagged))) if f.check == "sites"]
+    (fine,) = (f for f in examine(evidence(nimbus=asked, seen=seen(cluster=tagged))) if f.check == "sites")
+    assert (fine.level, fine.text) == (Level.ok, "no component asks for a site in which there is no supervisor")
+    (unknown,) = (f for f in examine(evidence(nimbus=None)) if f.check == "sites")
+    assert unknown.level is Level.skipped
