@@ -92,6 +92,8 @@ class Scratch(NamedTuple):
     sums: Floats  # E x ENDS: tuples/s by how far the other end is, or nothing where they are not wanted
     at: Ints  # E: place, for `sums`
     at_host: Ints  # E
+    parts: Floats  # by component: measured input, as a part of that predicted, where streams go in circles
+    scale: Floats  # (1,) of the component that receives, for `sums`
 
 
 IN_WORKER, NODE_SENT, NODE_RECEIVED, FAR_SENT, FAR_RECEIVED = 0, 1, 2, 3, 4  # in `Scratch.sums`
@@ -124,6 +126,8 @@ def scratch(flows: Flows, places: int, edges: int | None = None) -> Scratch:
         sums=np.zeros((0, ENDS)),
         at=np.zeros(0, dtype=np.int64),
         at_host=np.zeros(0, dtype=np.int64),
+        parts=np.ones(max(len(flows.first_member) - 1, 0)),
+        scale=np.ones(1),
     )
 
 
@@ -152,6 +156,7 @@ def emit(s: Scratch, a: int, b: int, tps: float) -> None:
     """Note an edge from a to b, where there is room for it, or add it to the sums of its ends."""
     if len(s.sums) > 0:
         s.emitted[0] = 1
+        tps *= s.scale[0]
         if s.at[a] == s.at[b]:
             s.sums[a, IN_WORKER] += tps
             s.sums[b, IN_WORKER] += tps

@@ -43,6 +43,7 @@ def follow(
     lo, hi = f.first_component[t], f.first_component[t + 1]
     for i in range(lo, hi):
         c = f.order[i]
+        s.parts[c] = 1.0
         for m in range(f.first_member[c], f.first_member[c + 1]):
             e = f.members[m]
             received[e] = f.received_tps[e]
@@ -87,6 +88,7 @@ def _receive(
     """
     everything, workers, hosts, racks = totals[ALL], totals[WORKERS], totals[HOSTS], totals[RACKS]
     edges = s.emitted[0]
+    s.scale[0] = s.parts[c] if f.cyclic[t] else 1.0
     for g in range(f.first_group[c], f.first_group[c + 1]):
         if f.group_rule[g] == KEYED:
             by_keys(f, g, place, node_of, received, totals, s)
@@ -101,6 +103,9 @@ def _receive(
         for i in range(edges, min(s.emitted[0], len(s.out_tps))):
             s.out_tps[i] *= part
     change = 0.0
+    if len(s.sums) > 0:  # those of this pass were counted with the part of the pass before
+        change += abs(part - s.parts[c]) * totals[ALL]
+        s.parts[c] = part
     for m in range(f.first_member[c], f.first_member[c + 1]):
         e = f.members[m]
         s.new_tps[e] *= part

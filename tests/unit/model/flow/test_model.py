@@ -12,7 +12,7 @@ from builders import supervisor, topology, traffic
 from stormpilot.model.compiled import Ints, compile_model
 from stormpilot.model.cost import evaluate
 from stormpilot.model.flow.model import flow_model, follows_placement, predicted
-from stormpilot.model.values import Component, Edge, Executor, Input, Model, Supervisor, Topology
+from stormpilot.model.values import Assigned, Component, CpuLaw, Edge, Executor, Input, Model, Supervisor, Topology
 
 CORE_MHZ = 10_000.0
 
@@ -352,6 +352,35 @@ class TestPropagation:
         assert p.total_tps == pytest.approx(200)
         assert p.inter_node_tps == pytest.approx(50 + 100 * (50 / 9) / (10 + 400 + 50 / 9))
         assert flow.pairs(beside)[2].sum() == pytest.approx(200)
+
+    def test_cpu_by_places_counts_tuples_that_go_in_a_circle_as_often_as_they_do(self) -> None:
+        """The same topology: what goes round is held to what was measured, in the CPU that tuples cost too."""
+        t = topology("t", {"spout": 1, "a": 1, "b": 2}, streams=[("spout", "a"), ("a", "b")], cpu_mhz=500.0)
+        inputs = {
+            "a": [Input(component="spout"), Input(component="b", stream="again", grouping="FIELDS")],
+            "b": [Input(component="a"), Input(component="a", stream="k", grouping="FIELDS")],
+        }
+        components = [msgspec.structs.replace(c, inputs=inputs.get(c.id, [])) for c in t.components]
+        rates = {
+            "default": {(1, 2): 10.0, (2, 4): 40.0},
+            "k": {(2, 3): 10.0, (2, 4): 50.0},
+            "again": {(3, 2): 80.0, (4, 2): 10.0},
+        }
+        model = Model(
+            supervisors=[supervisor("n1"), supervisor("n2")],
+            topologies=[
+                msgspec.structs.replace(
+                    t,
+                    components=components,
+                    assignment=[Assigned(start=e, supervisor="n1", port=6700) for e in (1, 2, 3, 4)],
+                    cpu_law=CpuLaw(far_mhz=1.0),
+                )
+            ],
+            traffic=[msgspec.structs.replace(e, stream=s) for s, own in rates.items() for e in traffic("t", own)],
+        )
+        flow = flow_model(model)
+        beside = placed(model, t1=("n1", 6700), t2=("n1", 6700), t3=("n1", 6700), t4=("n2", 6700))
+        assert flow.places_mhz(beside).sum() == pytest.approx(flow.predict(beside).inter_node_tps)
 
 
 def test_predicted_model_says_the_same_in_pairs() -> None:
