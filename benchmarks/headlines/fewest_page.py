@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from benchmarks.headlines import fewest
+from benchmarks.headlines import fewest, runs
 from benchmarks.headlines.contenders import WHO
 from benchmarks.headlines.figures import spread
 from benchmarks.markdown import filled, table
@@ -116,12 +116,28 @@ def _why(found: dict[str, Any]) -> list[str]:
         filled(
             f"{most}on {counts[1]} that of {spread(few, '.1f')}. The difference is not work: a thread that finds no "
             "tuple looks again every "
-            f"{found['sleep_ms']} ms, one that finds some sends few at a time, and tuples go through other workers. A "
-            "node that is full lets threads look less often, and each takes more tuples at once. `best` takes the CPU "
-            "that was measured for what is needed, less what it learned that places save "
-            "([decision 18](../decisions/0018-cpu-by-places.md)), so it never fills a node in the hope that threads "
-            "give way, and needs more nodes. Trial runs tell what components need when they are busy: "
+            f"{found['sleep_ms']} ms, one that finds some sends few at a time, and tuples go through other workers. "
+            f"{_filled(found)}`best` takes the CPU that was measured for what is needed; where nothing fits so, less "
+            "what it learned that places save ([decision 18](../decisions/0018-cpu-by-places.md)), and less a half of "
+            "what threads of bolts look with ([decision 23](../decisions/0023-polling.md)). More it fills no node in the "
+            "hope that threads give way. Trial runs tell what components need when they are busy: "
             "[`size`](sizes.md) counts slots by these. Who knows that his threads mostly wait declares more CPU than "
             "nodes have (`supervisor.cpu.capacity`), as for RAS: B(n) is a part of what is declared."
         )
     ]
+
+
+def _filled(found: dict[str, Any]) -> str:
+    """What one node does that fills up."""
+    if not (rounds := found.get(fewest.FILLED)):
+        return ""
+    rate, most = ([one[name] for one in rounds] for name in ("at_rate", "saturated"))
+    tps = spread([w["throughput_tps"] for w in most], ",.0f")
+    return (
+        f"Threads of bolts look for tuples with the CPU of {_looks(rate)} nodes at the rate on one node, and with that "
+        f"of {_looks(most)} nodes when it carries as much as it can, {tps} tuples/s. "
+    )
+
+
+def _looks(windows: Sequence[dict[str, Any]]) -> str:
+    return spread([w["polling_cores"] / runs.CORES for w in windows], ".2f")
