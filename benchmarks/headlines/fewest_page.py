@@ -119,8 +119,8 @@ def _why(found: dict[str, Any]) -> list[str]:
             f"{found['sleep_ms']} ms, one that finds some sends few at a time, and tuples go through other workers. "
             f"{_filled(found)}`best` takes the CPU that was measured for what is needed; where nothing fits so, less "
             "what it learned that places save ([decision 18](../decisions/0018-cpu-by-places.md)), and less a half of "
-            "what threads of bolts look with ([decision 23](../decisions/0023-polling.md)). More it fills no node in the "
-            "hope that threads give way. Trial runs tell what components need when they are busy: "
+            "what threads of bolts look with ([decision 23](../decisions/0023-polling.md)). It fills no node further "
+            "in the hope that threads give way. Trial runs tell what components need when they are busy: "
             "[`size`](sizes.md) counts slots by these. Who knows that his threads mostly wait declares more CPU than "
             "nodes have (`supervisor.cpu.capacity`), as for RAS: B(n) is a part of what is declared."
         )
@@ -128,7 +128,7 @@ def _why(found: dict[str, Any]) -> list[str]:
 
 
 def _filled(found: dict[str, Any]) -> str:
-    """What one node does that fills up."""
+    """One node that fills up, in words."""
     if not (rounds := found.get(fewest.FILLED)):
         return ""
     rate, most = ([one[name] for one in rounds] for name in ("at_rate", "saturated"))

@@ -87,7 +87,7 @@ def test_fewest_nodes_are_a_headline_once_each_contender_has_an_answer() -> None
     assert "| Storm default | 3 | 1 of 2 | 80 (60 to 100) | 8.0 (8.0 to 8.0) | 1.5 (1.5 to 1.5) | less came" in text
     assert "takes the CPU of 2.0 (2.0 to 2.0) nodes, on 1 that of 0.5 (0.5 to 0.5)" in text.replace("\n", " ")
     window = {"throughput_tps": 100.0, "polling_cores": 0.2}
-    run[fewest.FILLED] = [{"at_rate": window, "saturated": {"throughput_tps": 250.0, "polling_cores": 0.04}}]
+    run[fewest.FILLED] = [{"at_rate": window, "saturated": {"throughput_tps": 250.0, "polling_cores": 0.04}}] * 2
     text = "\n".join(fewest_page.section(run))
     assert "CPU of 0.50 (0.50 to 0.50) nodes at the rate on one node" in text.replace("\n", " ")
     assert "of 0.10 (0.10 to 0.10) nodes when it carries as much as it can, 250 (250 to 250)" in text.replace("\n", " ")
