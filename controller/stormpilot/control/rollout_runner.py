@@ -67,7 +67,11 @@ class RolloutRunner:
         """Routable parts of these topologies now."""
         snapshot = observation.seen
         tables = {t: v.message for t, v in snapshot.tables.items()}
-        return {t: routable(snapshot.topologies[t], tables.get(t)) for t in topology_ids if t in snapshot.topologies}
+        return {
+            t: routable(snapshot.topologies[t], tables.get(t), observation.rates.get(t, {}))
+            for t in topology_ids
+            if t in snapshot.topologies
+        }
 
     def begin(
         self,
@@ -343,7 +347,7 @@ class RolloutRunner:
         assert table is not None
         watch = self._watch(t, "interrupted")
         facts = replace(self._facts(t, observation, {}), idle=watch.idle_tasks())
-        after, messages = settled_table(facts, self.current.config.rollout)
+        after, _, messages = settled_table(facts, self.current.config.rollout)
         for text in messages:
             log.warning("keyed state", topology=facts.snapshot.name, text=text)
         if after is None or after == table:

@@ -245,18 +245,28 @@ class HandingOver:
             if key.split("-")[1:2] == [str(self._task)]:
                 items.setdefault(key, []).append(name)
         for key in self._loaded - by_key.keys():
-            for name in self._taken.pop(key, ()):
+            for name in self._taken.get(key, ()):
                 self._store.drop(name)
+            self._taken.pop(key, None)  # after that: what could not be removed now is no new state
             items.pop(key, None)
         ready = {key for key, h in by_key.items() if h["to"] == self._task and h["phase"] == "load"}
         for key in sorted(ready | (items.keys() - by_key.keys())):
             names = tuple(items.get(key, ()))
             if key in self._taken:
                 continue
-            states = [state for name in names for state in unpacked(self._store.load(name) or b"{}")]
+            states = [state for name in names for state in self._states(name)]
             partitions = by_key[key]["partitions"] if key in by_key else sorted({p for p, _ in states})
             self._taken[key] = names
             self.work.append(Work(key, False, list(partitions), states, names))
+
+    def _states(self, name: str) -> Sequence[tuple[int, Any]]:
+        """States of an item; none of one that somebody else has put there, or that is damaged."""
+        data = self._store.load(name)
+        try:
+            return unpacked(data or b"{}")
+        except Exception as e:  # noqa: BLE001 (whatever is in it: the others are loaded)
+            log.warning("stormpilot: state %s cannot be read and is left out: %s", name, e)
+            return []
 
     def _answer(self, answered: Mapping[str, Any] | None) -> None:
         answer = {

@@ -110,6 +110,9 @@ class KeyedState:
                 self._stormpilot_mark()
                 _, trouble = self._stormpilot_call(lambda w=work: self.on_activate(w.partitions, w.states))
                 handing.done(work, trouble=trouble)
+                if work.key and not trouble:  # saved so late that the keys have gone on: the state follows them
+                    for partition in {p for p, _ in work.states} - handing.own:
+                        handing.late(partition)
 
     def _stormpilot_drain(self, handing: HandingOver, work: Work) -> None:
         now_s = time.monotonic()

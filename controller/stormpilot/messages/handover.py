@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -60,6 +60,15 @@ class KeyedTask(Message, frozen=True, kw_only=True):
     late: list[int] = msgspec.field(default_factory=list)
 
 
+class Advance(NamedTuple):
+    """Hand-overs after a look; `silent` and `owed` as in a route; `said`: what went wrong, as text."""
+
+    handovers: list[Handover]
+    silent: dict[int, int]
+    owed: dict[int, list[int]]
+    said: list[str]
+
+
 def begun(
     component: str, handovers: Sequence[Handover], before: Sequence[int], after: Sequence[int], now_ms: int
 ) -> list[Handover]:
@@ -96,9 +105,10 @@ def advanced(
     draining: Collection[int],
     tasks: Mapping[int, KeyedTask],
     silent: Mapping[int, int],
+    owed: Mapping[int, Sequence[int]],
     now_ms: int,
-) -> tuple[list[Handover], dict[int, int], list[str]]:
-    """The hand-overs after a look at what their tasks did, `silent`, and what to say of those that ended badly.
+) -> Advance:
+    """The hand-overs after a look at what their tasks did.
 
     Parameters
     ----------
@@ -109,30 +119,35 @@ def advanced(
     tasks
         What the component's tasks wrote last.
     silent
-        When a task that did not save in time wrote last, by task: what came to it late is asked for again once it has
-        written anew. Else hand-overs from a task that is gone would never end.
+        When a task that did not save in time wrote last (0: never), by task: what it owes, and what came to it late, is
+        asked for again once it has written anew. Else hand-overs from a task that is gone would never end.
+    owed
+        Partitions whose state such a task was asked for in vain.
     """
     left: list[Handover] = []
     still_silent = {t: at_ms for t, at_ms in silent.items() if t not in tasks or tasks[t].written_at_ms == at_ms}
+    kept = {t: set(partitions) for t, partitions in owed.items()}
     said: list[str] = []
     for h in handovers:
         after, why = _step(h, draining, tasks, now_ms)
         wrote = tasks.get(h.from_)
         if after is not None:
             left.append(after)
-        elif h.phase == "save" and wrote is not None and h.key not in wrote.failed:
-            still_silent[h.from_] = wrote.written_at_ms
+        elif h.phase == "save" and (wrote is None or h.key not in wrote.failed):
+            still_silent[h.from_] = 0 if wrote is None else wrote.written_at_ms
+            kept.setdefault(h.from_, set()).update(h.partitions)
         if why:
             said.append(f"{component}: state of {len(h.partitions)} partitions, task {h.from_} -> {h.to}: {why}")
     for task, wrote in sorted(tasks.items()):
         if task in still_silent:
             continue
-        late = [p for p in wrote.late if p < len(owners) and owners[p] != task]
+        asked = {*wrote.late, *kept.pop(task, ())}
+        late = sorted(p for p in asked if p < len(owners) and owners[p] != task)
         known = {p for h in left if h.from_ == task and h.phase != "load" for p in h.partitions}
         for to in sorted({owners[p] for p in late if p not in known}):
             more = [p for p in late if p not in known and owners[p] == to]
             left.append(_new(left, more, task, to, now_ms))
-    return left, still_silent, said
+    return Advance(left, still_silent, {t: sorted(partitions) for t, partitions in sorted(kept.items())}, said)
 
 
 def _step(

@@ -41,7 +41,8 @@ class ComponentRoute(Part, frozen=True, kw_only=True):
     """The route of one component: `active` task ids, rising; owner of each partition of the keys (fields groupings).
 
     `hands_over`: its tasks hand the state of partitions that move over to each other, as `handovers` says. `silent`:
-    tasks that did not save in time, and when each wrote its last answer (`advanced`).
+    tasks that did not save in time, and when each wrote its last answer (`advanced`); `owed`: partitions whose state
+    these still have.
     """
 
     component: str
@@ -51,6 +52,7 @@ class ComponentRoute(Part, frozen=True, kw_only=True):
     hands_over: bool = False
     handovers: list[Handover] = msgspec.field(default_factory=list)
     silent: dict[int, int] = msgspec.field(default_factory=dict)
+    owed: dict[int, list[int]] = msgspec.field(default_factory=dict)
 
 
 class Routes(Message, frozen=True, kw_only=True):
@@ -219,10 +221,11 @@ def handed_on(route: ComponentRoute, tasks: Mapping[int, KeyedTask], now_ms: int
     To be called after `settled`, with what the component's tasks wrote.
     """
     draining = [d.task for d in route.draining]
-    handovers, silent, said = advanced(
-        route.component, route.handovers, route.partitions, draining, tasks, route.silent, now_ms
+    found = advanced(
+        route.component, route.handovers, route.partitions, draining, tasks, route.silent, route.owed, now_ms
     )
-    return msgspec.structs.replace(route, handovers=handovers, silent=silent), said
+    after = msgspec.structs.replace(route, handovers=found.handovers, silent=found.silent, owed=found.owed)
+    return after, found.said
 
 
 def _moved(

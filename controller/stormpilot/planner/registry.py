@@ -174,15 +174,15 @@ def broken_wishes(compiled: Compiled, plan: Plan) -> set[tuple[str, str]]:
     if not compiled.executors:
         return set()
     node = compiled.slot_node[compiled.slots_of(plan)]
-    wrong = ~(compiled.allowed[compiled.klass, node] | compiled.fixed)
-    return {_component(compiled, e) for e in wrong.nonzero()[0].tolist()}
+    wrong = np.flatnonzero(~(compiled.allowed[compiled.klass, node] | compiled.fixed))
+    return {_component(compiled, e) for e in wrong.tolist()}
 
 
 def _hopeless(compiled: Compiled) -> set[tuple[str, str]]:
     """Components of which an executor may be on no node that has a slot."""
-    possible = compiled.allowed[:, compiled.slots_per_node() > 0].any(axis=1)
-    nowhere = ~(possible[compiled.klass] | compiled.fixed)
-    return {_component(compiled, e) for e in nowhere.nonzero()[0].tolist()}
+    possible = np.asarray(compiled.allowed[:, compiled.slots_per_node() > 0].any(axis=1), dtype=np.bool_)
+    nowhere = np.flatnonzero(~(possible[compiled.klass] | compiled.fixed))
+    return {_component(compiled, e) for e in nowhere.tolist()}
 
 
 def _component(compiled: Compiled, executor: int) -> tuple[str, str]:

@@ -38,6 +38,7 @@ class Facts:
     silent: Collection[int] = frozenset()
     processes: Sequence[ProcessPart] = ()
     keyed: Mapping[int, KeyedTask] = field(default_factory=dict)
+    unsaved: Collection[int] = frozenset()
     held: str = ""
     forbidden_target: str = ""
     stage: RolloutStepPart | None = None

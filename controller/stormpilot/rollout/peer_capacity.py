@@ -23,9 +23,19 @@ class Routable:
     active: Mapping[str, frozenset[int]]
 
 
-def routable(snapshot: TopologySnapshot, table: Routes | None) -> Routable:
-    """Routable components by the snapshot and the routing table in force."""
+def routable(snapshot: TopologySnapshot, table: Routes | None, reporting: Collection[int] | None = None) -> Routable:
+    """Routable components by the snapshot and the routing table in force.
+
+    `reporting`: tasks that have reported their load; of others nobody sees when they work again. None: not asked.
+    """
     why_not = {c.id: why for c in snapshot.components if (why := why_not_routable(c))}
+    if reporting is not None:
+        silent = {
+            e.component: next(t for t in range(e.start, e.end + 1) if t not in reporting)
+            for e in snapshot.executors
+            if not all(t in reporting for t in range(e.start, e.end + 1))
+        }
+        why_not = {c: f"task {t} reports no load" for c, t in silent.items()} | why_not
     listed = {c.id for c in snapshot.components}
     why_not |= {e.component: "it is Storm's own" for e in snapshot.executors if e.component not in listed}
     active = {

@@ -61,24 +61,34 @@ def with_back(m: Rollout, facts: Facts, tasks: Collection[int]) -> Routes | None
     return table if table != facts.routes else None
 
 
-def settled_table(facts: Facts, config: RolloutSection) -> tuple[Routes | None, tuple[str, ...]]:
-    """The table without what has drained, and with hand-overs of keyed state one step on."""
-    table, messages = facts.routes, []
+def settled_table(facts: Facts, config: RolloutSection) -> tuple[Routes | None, frozenset[int], tuple[str, ...]]:
+    """The table without what has drained, and with hand-overs of keyed state one step on.
+
+    Also the tasks that were to save such state and did not, and what to say.
+    """
+    table, unsaved, messages = facts.routes, set[int](), []
     if table is None:
-        return None, ()
+        return None, frozenset(), ()
     at_most_ms = int(config.drain_timeout_s * 1000)
     for route in table.components:
         after = settled(route, facts.idle, facts.now_ms, at_most_ms)
         own = {t: facts.keyed[t] for t in tasks_of(facts.snapshot, route.component) if t in facts.keyed}
         after, problems = handed_on(after, own, facts.now_ms)
+        left = {h.key for h in after.handovers}
+        unsaved |= {h.from_ for h in route.handovers if h.phase == "save" and h.key not in left}
         messages += problems
         table = table.with_route(after) if after != route else table
-    return table, tuple(messages)
+    return table, frozenset(unsaved), tuple(messages)
+
+
+def step_tasks(m: Rollout) -> set[int]:
+    """Tasks that get no tuples in the present step, and all others of the workers that restart with it."""
+    return {*m.stage.away, *(t for w in m.stage.workers for a, b in w.executors for t in range(a, b + 1))}
 
 
 def drains(m: Rollout, facts: Facts) -> bool:
-    """Whether a task of the step still has tuples, or state to hand over."""
-    tasks = set(m.stage.away)
+    """Whether a task of the step still has tuples, or state to hand over: also one that stands by since a while ago."""
+    tasks = step_tasks(m)
     routes = facts.routes.components if facts.routes else []
     return any(
         tasks & ({d.task for d in r.draining} | {t for h in r.handovers for t in (h.from_, h.to)}) for r in routes

@@ -25,7 +25,7 @@ from stormpilot.messages.rollouts import Outcome, Rollout, running_workers, work
 from stormpilot.messages.routes import Routes
 from stormpilot.printable import counted
 from stormpilot.rollout.facts import Facts, placed, uninformed_supervisors
-from stormpilot.rollout.routing import drains, put_aside, settled_table, takers, touched, with_back
+from stormpilot.rollout.routing import drains, put_aside, settled_table, step_tasks, takers, touched, with_back
 
 TROUBLE: Mapping[str, Outcome] = {"rejected": "REJECTED", "degraded": "DISTURBED", "fallback": "DISTURBED"}
 """States of a plan that end a rollout."""
@@ -61,9 +61,9 @@ def next_of(m: Rollout, facts: Facts, config: RolloutSection) -> Next | None:
         return None
     if (by_now := _begun_by_now(m, facts.now_ms)) is not m:
         return Next(by_now, messages=("the clock was set back: times count from now",))
-    table, messages = settled_table(facts, config)
+    table, unsaved, messages = settled_table(facts, config)
     changed = table if table != facts.routes else None
-    facts = replace(facts, routes=table)
+    facts = replace(facts, routes=table, unsaved=unsaved)
     phases = {"ready": _ready, "draining": _draining, "moving": _moving, "returning": _returning}
     try:
         found = phases[m.phase](m, facts, config)
@@ -140,6 +140,11 @@ def _draining(m: Rollout, facts: Facts, config: RolloutSection) -> Next | None:
         return Next(after, with_back(m, facts, m.stage.away), messages=(f"{text}; its tasks get tuples again",))
     if not _fits(m, facts):
         return _begin_return(m, facts, "DISTURBED", "executors moved while tasks drained")
+    # One that never wrote hands nothing over; one that does not report has nothing left.
+    if kept := sorted((set(facts.unsaved) & step_tasks(m) & facts.keyed.keys()) - set(facts.silent)):
+        return _begin_return(
+            m, facts, "TOO_LATE", f"keyed state of task {kept[0]} could not be saved: its worker stays"
+        )
     if drains(m, facts):
         return _drains_too_long(m, facts, config)
     if m.stage.switches:
@@ -167,8 +172,10 @@ def _drains_too_long(m: Rollout, facts: Facts, config: RolloutSection) -> Next |
 
 
 def _moving(m: Rollout, facts: Facts, config: RolloutSection) -> Next | None:
+    if _of_another_leadership(m, facts):
+        return Next(msgspec.structs.replace(m, since_ms=facts.now_ms, withdrawn=m.withdrawn + 1), publish=True)
     if why := _trouble(m, facts) or _missing(m, facts):
-        return _begin_return(m, facts, *why)
+        return replace(_begin_return(m, facts, *why), withdraw=_may_come_later(m, facts))
     if m.applied_at_ms is None:
         return _not_applied(m, facts, config)
     waited_ms = facts.now_ms - m.applied_at_ms
@@ -252,6 +259,19 @@ def _trouble(m: Rollout, facts: Facts) -> tuple[Outcome, str] | None:
     if about and status is not None and status.state in TROUBLE and (ours or status.state == "degraded"):
         return TROUBLE[status.state], f"{status.state}: {status.code}: {status.text}"
     return None
+
+
+def _of_another_leadership(m: Rollout, facts: Facts) -> bool:
+    """Whether the plan of the step was rejected for its epoch: the leader changed before a round had applied it."""
+    s = facts.status
+    ours = s is not None and s.plan_id == m.standing_plan_id == facts.plan_id and m.applied_at_ms is None
+    return ours and s is not None and (s.state, s.code) == ("rejected", "EPOCH_OLD")
+
+
+def _may_come_later(m: Rollout, facts: Facts) -> bool:
+    """Whether the plug-in may still apply the plan of the step: it tries some that it rejected again, for a while."""
+    ours = facts.plan_id == m.standing_plan_id and m.applied_at_ms is None and not _begun(m, facts)
+    return ours and len(placed(facts)) == len(facts.snapshot.executors)
 
 
 def _missing(m: Rollout, facts: Facts) -> tuple[Outcome, str] | None:

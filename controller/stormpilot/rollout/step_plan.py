@@ -42,7 +42,9 @@ def plan_of_step(
     else:
         workers = as_it_runs(facts)
         text = f"step {m.step + 1} of {len(m.steps)} of {target.plan_id} is withdrawn; what runs is the plan"
-    plan_id = target.plan_id if last and not m.withdrawn else f"{target.plan_id}-{m.step + 1}-{names.new_id()[:4]}"
+    plan_id = f"{target.plan_id}-{m.step + 1}-{names.new_id()[:4]}"
+    if last and not found.rollout.withdrawn:
+        plan_id = target.plan_id
     moved = m.stage.away if m.stage.switches and found.publish else _moved(facts, workers)
     entry = msgspec.structs.replace(
         m.entry,

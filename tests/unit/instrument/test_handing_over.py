@@ -11,6 +11,7 @@ import pytest
 from doubles.keyed_store import A, B, N, Store
 from stormpilot.instrument.handing_over import HandingOver, packed, unpacked
 from stormpilot.instrument.partitions import partition_of
+from stormpilot.instrument.worker_store import StoreUnavailable
 
 P = partition_of(["the"], N)
 
@@ -67,6 +68,49 @@ def test_a_hook_that_always_raises_is_called_once_for_each_look(store: Store) ->
     assert not handing._wake.is_set()
     handing.poll()
     assert [work.partitions for work in handing.work] == [[P]]
+
+
+def test_items_that_cannot_be_removed_now_are_no_new_state(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The connection is lost at the end of a hand-over: what was loaded would be added once more."""
+    store.kept[f"{A}-{B}-1-7-0"] = packed({P: {"the": 2}})[0]
+    store.tell((A, B, "load", [P]), owners={P: B})
+    handing, loaded = HandingOver(store, "t-1", "count", B), []
+
+    def work() -> None:
+        while handing.work:
+            loaded.append(handing.work[0].states)
+            handing.done(handing.work.popleft())
+
+    for _ in range(2):
+        handing.look()
+        work()
+    store.tell(owners={P: B})
+    drop = store.drop
+    monkeypatch.setattr(store, "drop", refuse)
+    handing.look()
+    monkeypatch.setattr(store, "drop", drop)
+    for _ in range(3):
+        handing.look()
+        work()
+    assert loaded == [[(P, {"the": 2})]]
+    assert store.kept == {}
+
+
+def refuse(_: str) -> None:
+    raise StoreUnavailable("no connection")
+
+
+def test_an_item_that_is_no_state_keeps_no_other_from_its_task(store: Store) -> None:
+    store.kept |= {f"77-{B}-1-1-0": b"junk", f"{A}-{B}-1-7-0": packed({P: {"the": 2}})[0]}
+    store.tell((A, B, "load", [P]), owners={P: B})
+    handing, loaded = HandingOver(store, "t-1", "count", B), []
+    for _ in range(3):
+        handing.look()
+        while handing.work:
+            loaded += handing.work[0].states
+            handing.done(handing.work.popleft())
+    assert loaded == [(P, {"the": 2})]
+    assert store.answers[B]["loaded"] == [f"{A}-{B}-1"]
 
 
 def test_late_tuples_of_a_partition_wake_the_thread_once(store: Store) -> None:

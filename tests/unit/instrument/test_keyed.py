@@ -153,6 +153,14 @@ def test_what_lies_ready_is_loaded_when_the_hand_over_was_given_up(store: Store,
     assert list(store.kept) == [f"{B}-{A}-1-7-0"]
 
 
+def test_state_whose_keys_have_gone_on_when_it_is_loaded_follows_them(store: Store, tmp_path: Path) -> None:
+    """Its giver saved it after that had been given up, and the keys are a third task's by now."""
+    store.kept[f"{A}-{B}-1-7-0"] = packed({P: {"the": 2}})[0]
+    store.tell(owners={P: 5})
+    play(tmp_path, [poll, poll, poll], task=B)
+    assert store.answers[B]["late"] == [P]
+
+
 def test_a_tuple_that_comes_too_late_is_told_and_goes_with_a_second_hand_over(store: Store, tmp_path: Path) -> None:
     def more(_: Count) -> None:
         assert store.answers[A]["late"] == [P]

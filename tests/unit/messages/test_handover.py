@@ -165,6 +165,27 @@ def test_what_came_late_is_asked_of_a_task_that_does_not_answer_once_until_it_wr
     assert (one(again).partitions, again.silent) == ([1, 3], {})
 
 
+def test_state_that_was_given_up_is_asked_for_once_its_task_writes_again() -> None:
+    """Its session was away for a minute, it never read that it was to save, and knows of nothing late."""
+    saving = on(switch(route(), TASKS, 5, 6, 0), DRAIN_MIN_MS, idle=5)
+    last = wrote(5, writtenAtMs=500)
+    given_up_ms = DRAIN_MIN_MS + ANSWER_MS
+    after, _ = handed_on(saving, last, given_up_ms)
+    assert (after.handovers, after.silent, after.owed) == ([], {5: 500}, {5: list(range(1, 128, 2))})
+    assert on(after, given_up_ms + 1, last) == after
+    gone_on = msgspec.structs.replace(after, partitions=[4 if p == 1 else o for p, o in enumerate(after.partitions)])
+    again = on(gone_on, 200_000, wrote(5, writtenAtMs=150_000))
+    assert {(h.to, len(h.partitions)) for h in again.handovers} == {(4, 1), (6, 63)}, "whose they are now"
+    assert (again.silent, again.owed) == ({}, {})
+    assert on(after, 200_000, wrote(5, writtenAtMs=150_000)).handovers, "all of it"
+
+
+def test_a_task_that_never_wrote_is_asked_once_it_does() -> None:
+    saving = on(switch(route(), TASKS, 5, 6, 0), DRAIN_MIN_MS, idle=5)
+    after, _ = handed_on(saving, {}, DRAIN_MIN_MS + ANSWER_MS)
+    assert one(on(after, 200_000, wrote(5, writtenAtMs=150_000))).partitions == list(range(1, 128, 2))
+
+
 def test_what_came_late_to_a_task_that_could_not_save_something_else_follows() -> None:
     saving = on(switch(route(), TASKS, 5, 6, 0), DRAIN_MIN_MS, idle=5)
     after, (said,) = handed_on(saving, wrote(5, failed={"5-6-0": "too much"}, late=[1]), 3_000)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import msgspec
+import pytest
 
 from doubles.rolling import CONFIG, WORK, T, handing_over, worker
 from stormpilot.messages.handover import Handover, KeyedTask
 from stormpilot.messages.rollouts import RolloutStepPart
-from stormpilot.messages.routes import Routes, first_route
+from stormpilot.messages.routes import Routes, first_route, switch
 from stormpilot.operate.rollouts import view
 from stormpilot.rollout.routing import put_aside, with_back
 
@@ -55,6 +56,39 @@ def test_a_rollout_goes_on_without_the_state_of_a_task_that_is_gone() -> None:
     r.everybody_gets_tuples()
     said = [text for found in r.written for text in found.messages if "task 2 -> 5" in text]
     assert len(said) == 1 and "task 2 did not save it within 60 s: given up" in said[0]
+
+
+@pytest.mark.parametrize("failed", [True, False])
+def test_a_worker_whose_keyed_state_could_not_be_saved_is_not_restarted(failed: bool) -> None:
+    """It is too large, say; or the task reports, and does not answer for a minute."""
+    r = handing_over()
+    answers = r._keyed
+
+    def keyed() -> dict[int, KeyedTask]:
+        route = None if r.routes is None else r.routes.of("work")
+        keys = [h.key for h in ([] if route is None else route.handovers) if h.from_ == 2]
+        told = dict.fromkeys(keys, "too large") if failed else {}
+        return answers() | {2: KeyedTask(topology_id=T, task=2, written_at_ms=5, failed=told)}
+
+    r._keyed = keyed  # type: ignore[method-assign]
+    r.until_ended()
+    r.everybody_gets_tuples()
+    assert (r.rollout.outcome, r.rollout.text) == (
+        "TOO_LATE",
+        "keyed state of task 2 could not be saved: its worker stays",
+    )
+    assert not any(n.publish for n in r.written)
+
+
+def test_a_worker_is_not_restarted_while_a_task_in_it_that_stands_by_hands_its_state_over() -> None:
+    """Somebody shifted its tuples to task 5 just before: it is none of those that the step puts aside."""
+    r = handing_over(answers=False)
+    route = switch(first_route("work", WORK, 0, True, True), WORK, 3, 5, 0)
+    saving = [msgspec.structs.replace(h, phase="save", since_ms=3_000) for h in route.handovers]
+    r.routes = Routes(topology_id=T, components=[msgspec.structs.replace(route, handovers=saving, draining=[])])
+    r.checked, r.now_s = False, 3
+    r.looks(30)
+    assert not any(n.publish for n in r.written)
 
 
 def test_a_step_whose_keyed_state_never_rests_gives_its_tuples_back() -> None:
