@@ -100,10 +100,16 @@ def rate_at(profile: EdgeProfile, at_ms: int) -> float | None:
 def demand_by_profile(profile: Profile, edges: Sequence[Edge], model: Model, now_ms: int) -> Demand | None:
     """Demand on a topology with held sources by the profile of this hour; None where that is no more than now.
 
-    Edges that the profile does not know (ackers) are left out on both sides.
+    Edges that the profile does not know (ackers) are left out on both sides, and so are those of components that send
+    and get nothing now: a topology of the same name may have had others.
     """
     component = {(t.id, e.start): e.component for t in model.topologies for e in t.executors}
-    known = {(p.from_, p.stream, p.to): tps for p in profile.edges if (tps := rate_at(p, now_ms))}
+    there = {component[e.topology, x] for e in edges for x in (e.from_, e.to)}
+    known = {
+        (p.from_, p.stream, p.to): tps
+        for p in profile.edges
+        if {p.from_, p.to} <= there and (tps := rate_at(p, now_ms))
+    }
     through_tps = sum(
         e.rate
         for e in edges

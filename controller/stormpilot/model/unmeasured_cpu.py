@@ -76,11 +76,13 @@ def _whole_workers(
     pins = {e.start: e.pin for e in t.executors}
     cpu_mhz = {e.start: e.cpu_mhz for e in t.executors}
     guessed: defaultdict[str, float] = defaultdict(float)
+    members: defaultdict[tuple[str, int], list[int]] = defaultdict(list)
     for a in t.assignment:
         guessed[a.supervisor] += guesses.get(a.start, 0.0)
+        members[a.supervisor, a.port].append(a.start)
     found = []
     for slot in {(a.supervisor, a.port) for a in t.assignment if a.start in leaving}:
-        mine = [a.start for a in t.assignment if (a.supervisor, a.port) == slot]
+        mine = members[slot]
         guess = sum(guesses.get(s, 0.0) for s in mine)
         sure = sum(cpu_mhz.get(s, 0.0) for s in mine if s not in guesses)
         pinned = {pins.get(s) for s in mine} - {None}

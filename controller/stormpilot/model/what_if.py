@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import msgspec
 
 from stormpilot.errors import RefusedError, UsageError
-from stormpilot.model.values import DEFAULT_RACK, Model, Supervisor, Topology, Value
+from stormpilot.model.values import DEFAULT_RACK, RESERVED_CPU, Model, Supervisor, Topology, Value
 
 MOST_NODES, MOST_SLOTS = 10_000, 1000
 """Nodes that one change adds, and slots of each."""
@@ -18,7 +18,8 @@ class NewNode(Value, frozen=True, kw_only=True):
     """A supervisor (or `count` of them) to add; `mhz` of one core, `memory_mb` 0 is no limit.
 
     `cpu_limit_ratio` is B(n) / CPU(n); None: as the median of the nodes that are there. `site` and `rack` as in
-    `Supervisor`; `host` None is a host of its own.
+    `Supervisor`; `host` None is a host of its own. Where CPU is reserved in points it offers 100 for each core, and no
+    other resources.
     """
 
     cores: float
@@ -99,6 +100,7 @@ def _with(model: Model, node: NewNode) -> Model:
     ratio = node.cpu_limit_ratio if node.cpu_limit_ratio is not None else ratios[len(ratios) // 2] if ratios else 1.0
     taken = {s.id for s in model.supervisors}
     one_rack = knows_one_rack(model)
+    reserves = any(RESERVED_CPU in s.resources for s in model.supervisors)
     added: list[Supervisor] = []
     number = 1
     while len(added) < node.count:
@@ -118,6 +120,7 @@ def _with(model: Model, node: NewNode) -> Model:
                 mhz=node.mhz,
                 memory_mb=node.memory_mb,
                 cpu_limit_mhz=ratio * node.cores * node.mhz,
+                resources={RESERVED_CPU: 100.0 * node.cores} if reserves else {},
             )
         )
     return msgspec.structs.replace(model, supervisors=[*model.supervisors, *added])

@@ -69,8 +69,8 @@ def merged(own: TaskRates, jvm: TaskRates) -> TaskRates:
     unseen = jvm.child_cores is None or own.cpu_cores > SHELL_TIMES * jvm.child_cores + SHELL_CORES
     jvm_cores = jvm.cpu_cores - (jvm.child_cores or 0.0)
     memory_mb = _sum_of(jvm.memory_mb, own.memory_mb) if jvm.child_cores is None else jvm.memory_mb
-    if unseen and memory_mb is not None and own.memory_mb is not None:
-        memory_mb = max(memory_mb, own.memory_mb)
+    if jvm.child_cores is not None and (jvm.memory_mb or 0.0) < (own.memory_mb or 0.0):  # it is not in there
+        memory_mb = _sum_of(jvm.memory_mb, own.memory_mb)
     return msgspec.structs.replace(
         jvm,
         cpu_cores=jvm_cores + own.cpu_cores if unseen else jvm.cpu_cores,

@@ -68,8 +68,13 @@ def switched(
         if best.rating[0] <= now.rating[0]:
             break
         now = best
-    while not now.short:
-        left = [tried for component, start in now.ending() if not (tried := now.with_(component, start)).short]
+    while True:  # where the rate is not supported, those that began in vain
+        left = [
+            tried
+            for component, start in now.ending()
+            if (not now.short or start not in active[component])
+            and min((tried := now.with_(component, start)).supported_tps, rate_tps) >= min(now.supported_tps, rate_tps)
+        ]
         if not left:
             break
         now = max(left, key=lambda tried: tried.rating)
@@ -108,12 +113,15 @@ class _Tried:
         self._found = predict(problem, threads, cores, rate_tps)
         self._supports = _supports(self._found)
         resources_tps = math.inf if self._found.resources_tps is None else self._found.resources_tps
-        limits = sorted([*self._supports.values(), resources_tps])
+        limits = sorted([*_limits(self._found), resources_tps])
         self.supported_tps = limits[0]
         self.short = self.supported_tps < rate_tps
         used = sorted((v.cpu_share / v.cores for v in self._found.vms if v.cores * v.cpu_share > 0), reverse=True)
         self.rating = [min(tps, rate_tps) for tps in limits], limits, [-share for share in used]
-        """More is better: what each limit supports, the least first, up to the rate and beyond it; room on nodes."""
+        """More is better: what each limit supports, the least first, up to the rate and beyond it; room on nodes.
+
+        Each slot is a limit: of several alike none supports more before all of them have one executor more.
+        """
 
     @property
     def limiting(self) -> str:
@@ -151,6 +159,11 @@ class _Tried:
             if slot not in slots and self._of[1][component].routable:
                 slots.add(slot)
                 yield component, start
+
+
+def _limits(found: Prediction) -> list[float]:
+    """The rate of a source that each component supports in each of its slots."""
+    return [p.supports_tps for slot in found.slots for p in slot.parts if p.supports_tps is not None]
 
 
 def _supports(found: Prediction) -> dict[str, float]:

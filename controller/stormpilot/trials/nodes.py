@@ -47,16 +47,20 @@ def choose(seen: StoreSnapshot, component_on: str | None, others_on: str | None,
         A name is unknown.
     """
     supervisors = [] if seen.cluster is None else [s for s in seen.cluster.supervisors if s.ports and not s.blacklisted]
-    busy = {
+    running = {
         e.supervisor: t.name for i, t in seen.topologies.items() if i not in own for e in t.executors if e.supervisor
     }
+    hosts = {
+        s.host: running[s.id] for s in ([] if seen.cluster is None else seen.cluster.supervisors) if s.id in running
+    }
+    busy = {s.id: hosts[s.host] for s in supervisors if s.host in hosts}
 
     def named(name: str, option: str) -> SupervisorPart:
         found = next((s for s in supervisors if name in (s.id, s.host)), None)
         if found is None:
             raise UsageError(f"{option}: no supervisor is {name!r} (there are: {', '.join(s.id for s in supervisors)})")
         if found.id in busy:
-            raise RefusedError(f"{option}: {found.id} runs {busy[found.id]}, and a trial needs a node of its own")
+            raise RefusedError(f"{option}: {busy[found.id]} runs on {found.host}, and a trial needs a node of its own")
         return found
 
     component = named(component_on, "--on") if component_on else None

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from stormpilot.messages.thresholds import EdgeProfile, Profile, ThresholdEntry, Thresholds, hour_of_week
-from stormpilot.model.forecast import forecast_of, rate_at
+from stormpilot.model.forecast import demand_by_profile, forecast_of, rate_at
 from stormpilot.model.values import (
     Assigned,
     Component,
@@ -147,3 +147,17 @@ def test_week_goes_round() -> None:
 def test_no_edge_changes_by_more_than_ten_times() -> None:
     found = forecast_of(model(), {"t": profile(then=1e9)}, {}, NOON_MS, HOUR_S, 0.15)
     assert max(e.rate for e in found.model.traffic) == 1000.0
+
+
+def test_demand_counts_no_component_that_is_gone() -> None:
+    """A topology was submitted again under its name, without one: what that got is no demand on the others."""
+    rates = [400.0] * 168
+    pairs = (("s", "b"), ("s", "old"), ("old", "b"))
+    edges = [EdgeProfile(from_=a, stream="default", to=b, rate_tps=rates) for a, b in pairs]
+    profile = Profile(topology_id="t", topology_name="t", mined_at_ms=0, from_ms=0, to_ms=0, edges=edges)
+    m = model()
+    found = demand_by_profile(profile, m.traffic, m, NOON_MS)
+    assert found is not None
+    assert found.ratio == pytest.approx(4.0)
+    usual = [msgspec.structs.replace(m.traffic[0], rate=400.0)]
+    assert demand_by_profile(profile, usual, m, NOON_MS) is None

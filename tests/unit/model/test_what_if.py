@@ -7,7 +7,7 @@ import pytest
 
 from doubles.models import PAIRED, model, topology
 from stormpilot.errors import RefusedError, UsageError
-from stormpilot.model.values import DEFAULT_RACK, Exclusion
+from stormpilot.model.values import DEFAULT_RACK, RESERVED_CPU, Exclusion
 from stormpilot.model.what_if import Changes, NewNode, changed
 
 
@@ -24,6 +24,15 @@ def test_added_nodes_have_slots_cpu_and_the_usual_limit() -> None:
     assert one.limit_mhz == 5000.0  # the others may be filled to a half
     again = changed(m, Changes(add_nodes=(NewNode(cores=1, mhz=1000),)))
     assert again.supervisors[-1].id == "new-3"
+
+
+def test_added_nodes_offer_cpu_in_points_where_it_is_reserved() -> None:
+    """Under the ResourceAwareScheduler: without them nothing could run there, which would be proved."""
+    before = model()
+    offering = [msgspec.structs.replace(s, resources={RESERVED_CPU: 400.0}) for s in before.supervisors]
+    m = changed(msgspec.structs.replace(before, supervisors=offering), Changes(add_nodes=(NewNode(cores=2, mhz=1000),)))
+    assert m.supervisors[-1].resources == {RESERVED_CPU: 200.0}
+    assert changed(before, Changes(add_nodes=(NewNode(cores=2, mhz=1000),))).supervisors[-1].resources == {}
 
 
 @pytest.mark.parametrize("storms", [DEFAULT_RACK, None, "/r1"])

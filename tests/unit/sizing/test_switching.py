@@ -53,6 +53,18 @@ def test_a_rate_that_all_together_do_not_support_is_come_near_to() -> None:
     assert (found.active["pi"], found.supported_tps, found.limiting) == ([2, 4, 6], pytest.approx(300.0), "pi")
 
 
+def test_slots_that_are_full_alike_each_get_one_more() -> None:
+    """Shuffles stay in a worker: one more in one of two slots makes nothing more of the other, and of both."""
+    twice = model("pi", (1, 100.0, 0.4, 0.2), (2, 190.0, 0.8, 0.2))
+    local = problem([twice], [("source", "pi", 1.0)], shuffle="local")
+    executors = {
+        "source": Executors({1: A, 2: B}, [1, 2], False),
+        "pi": Executors({3: A, 4: A, 5: B, 6: B}, [3, 5], True),
+    }
+    found = switched(local, executors, 370.0, {"a": 1.0, "b": 1.0})
+    assert (found.active["pi"], found.supported_tps) == ([3, 4, 5, 6], pytest.approx(380.0))
+
+
 def test_they_begin_on_the_node_with_the_most_cpu_left() -> None:
     assert chosen([2], 180.0, {"a": 1.0, "b": 1.0, "c": 2.0}).active["pi"] == [2, 6]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import msgspec
 import pytest
 
 from doubles.snapshots import cluster, topology
@@ -24,6 +25,17 @@ def test_two_that_run_nothing() -> None:
     assert (nodes.component.id, nodes.others.id) == ("b", "c")
 
 
+def test_a_host_is_busy_where_another_supervisor_of_it_runs_something() -> None:
+    there = [*cluster("a", "a2", host="one").supervisors, *cluster("b", "c").supervisors]
+    several = StoreSnapshot(
+        cluster=msgspec.structs.replace(cluster("a"), supervisors=there), topologies={BUSY.id: BUSY}
+    )
+    nodes = choose(several, None, None)
+    assert (nodes.component.id, nodes.others.id) == ("b", "c")
+    with pytest.raises(RefusedError, match="other runs on one"):
+        choose(several, "a2", None)
+
+
 def test_those_that_were_asked_for_by_id_or_host() -> None:
     nodes = choose(seen("a", "b", "c"), "host-c", "a")
     assert (nodes.component.id, nodes.others.id) == ("c", "a")
@@ -42,7 +54,7 @@ def test_another_host_where_there_is_one() -> None:
 @pytest.mark.parametrize(
     ("on", "error", "text"),
     [
-        ("a", RefusedError, "--on: a runs other, and a trial needs a node of its own"),
+        ("a", RefusedError, "--on: other runs on host-a, and a trial needs a node of its own"),
         ("z", UsageError, "--on: no supervisor is 'z' (there are: a, b)"),
         (None, RefusedError, "a trial needs two supervisors that run nothing; of 2 these are busy: a"),
     ],
