@@ -149,6 +149,8 @@ def _topology(
     if components is None:
         spouts = {r["component"] for r in members if r["spout"]}
         components = [Component(id=c, kind=_kind(c, spouts)) for c in dict.fromkeys(r["component"] for r in members)]
+    # What supervisors offer is not in the log: asked for, nothing could be placed.
+    components = [msgspec.structs.replace(c, resources={}) for c in components]
     return Topology(
         id=topology_id,
         name=members[0]["topology_name"],

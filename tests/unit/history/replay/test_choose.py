@@ -243,14 +243,15 @@ def test_port_that_is_used_later_is_not_known_before() -> None:
 
 def test_what_the_log_knows_of_a_topology_is_used() -> None:
     graph = [Component(id="a", kind="spout"), Component(id="b", inputs=[Input(component="a", stream="x")])]
+    asking = [msgspec.structs.replace(c, resources={"cpu.pcore.percent": 10.0}) for c in graph]
     known = {
         "step": 5, "topology_id": "t-1", "workers": 4, "owner": "o", "priority": 3, "loadaware": False,
-        "components": msgspec.json.encode(graph).decode(),
+        "components": msgspec.json.encode(asking).decode(),
     }  # fmt: skip
     (step,) = steps_of(rows(topologies=[known]), STEP_MS)
     (t,) = step.model.topologies
     assert (t.workers, t.owner, t.priority, t.loadaware) == (4, "o", 3, False)
-    assert t.components == graph
+    assert t.components == graph, "the log does not say what supervisors offer"
 
 
 def test_paces_are_relative_and_missing_parts_are_steady() -> None:
