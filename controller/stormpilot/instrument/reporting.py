@@ -23,7 +23,7 @@ from pathlib import Path
 from types import CodeType
 from typing import Any
 
-from stormpilot.instrument.counters import BoltCounters, SpoutCounters, cpu_seconds, most_pairs
+from stormpilot.instrument.counters import BoltCounters, ProcessCpu, SpoutCounters, most_pairs
 from stormpilot.instrument.worker_jvm import WorkerJvm
 
 LOAD_STREAM = "stormpilot_load"
@@ -71,6 +71,7 @@ class _LoadReportingBase:
                 "startMs": int(time.time() * 1000),
             }
             self._stormpilot_counters = self._stormpilot_new_counters(storm_conf, context)
+            self._stormpilot_cpu = ProcessCpu()
             self._stormpilot_jvm = WorkerJvm()
             self._stormpilot_wrap_reading()
             self._stormpilot_wrap_sending()
@@ -110,7 +111,7 @@ class _LoadReportingBase:
             **identity,
             "seq": self._stormpilot_seq,
             "atMs": int(time.time() * 1000),
-            "cpuS": round(cpu_seconds(), 6),
+            "cpuS": round(self._stormpilot_cpu.seconds(), 6),
             "memoryMb": resident_mb(),
             "jvmCpuS": self._stormpilot_jvm.cpu_s(),
             **self._stormpilot_counters.values(),

@@ -32,7 +32,7 @@ class TaskLoad(Part, frozen=True, kw_only=True, gc=False):
     `received`: by stream, source tasks and tuples; `acked`: acks and fails that a bolt sent (each is a tuple to an
     acker); `emitted`: tuples that a spout emitted with an id; `completed`/`failed`: spout tuples acked/failed;
     `latency_ms`: spout emit-to-ack histogram, [upper bound ms, tuples] with cumulative-free (per bucket) counts, the
-    last bound is -1 for "above"; `cpu_s` includes children that ended; `queue` is a depth in tuples or null.
+    last bound is -1 for "above"; `cpu_s` includes what the process started; `queue` is a depth in tuples or null.
 
     `memory_mb` is what its own process holds in memory (resident set); `host_cores` and `host_memory_mb` are what the
     host has, or the cgroup in which the task runs.

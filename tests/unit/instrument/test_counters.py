@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 from pystorm.component import Tuple
 
 from stormpilot.instrument import counters
-from stormpilot.instrument.counters import BoltCounters, SpoutCounters, cpu_seconds, most_pairs
+from stormpilot.instrument.counters import BoltCounters, ProcessCpu, SpoutCounters, most_pairs
 
 
 class Clock:
@@ -177,7 +181,49 @@ def test_tuples_never_heard_of_again_make_room_after_a_while(monkeypatch: pytest
     assert sum(n for _, n in spout.values()["latencyMs"]) == 1
 
 
+BURN = """
+import sys, time
+def burn(seconds):
+    end = time.process_time() + seconds
+    while time.process_time() < end:
+        pass
+burn(0.3)
+print("burnt", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_cpu_of_what_a_component_started_counts_while_it_lives_and_once() -> None:
+    """A pool of processes: all of its work used to come at once, in the moment in which it ended."""
+    cpu = ProcessCpu()
+    before = cpu.seconds()
+    shell = ["sh", "-c", f"{sys.executable} -c '{BURN}'; true"]
+    with subprocess.Popen(shell, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdin is not None and child.stdout is not None
+        assert child.stdout.readline() == b"burnt\n"
+        while_it_lives = cpu.seconds()
+        child.stdin.close()
+    assert while_it_lives - before > 0.25
+    ended = cpu.seconds()
+    assert ended >= while_it_lives, "the kernel tells it of its children now"
+    assert ended - before < 2 * (while_it_lives - before) + 0.5, "not twice"
+
+
+def test_cpu_never_goes_back_where_nobody_waits_for_a_process(tmp_path: Path) -> None:
+    task = tmp_path / str(os.getpid()) / "task" / "1"
+    task.mkdir(parents=True)
+    (task / "children").write_text("77 ")
+    (tmp_path / "77").mkdir()
+    (tmp_path / "77" / "stat").write_text("77 (a) b) S 1 1 1 0 -1 0 0 0 0 0 9000000 5 20 0 20 0 1 0 4242 1 1\n")
+    cpu = ProcessCpu(tmp_path)
+    most_s = cpu.seconds()
+    assert most_s > 9_000_025 / os.sysconf("SC_CLK_TCK")
+    (task / "children").write_text("")
+    assert cpu.seconds() == most_s
+
+
 def test_cpu_seconds_grow_with_work_of_this_process() -> None:
+    cpu_seconds = ProcessCpu().seconds
     before = cpu_seconds()
     while cpu_seconds() == before:
         sum(range(10_000))

@@ -6,10 +6,13 @@ import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.LinkedHashMap;
+import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 
 /**
  * What Linux tells in {@code /proc} of this process's threads and of the processes that they
@@ -23,6 +26,7 @@ public final class Proc {
   private static final double KIB_PER_MIB = 1024;
   private static final int COMM_BYTES = 15;
   private static final int MAX_READINGS = 4;
+  private static final int MAX_PROCESSES = 1000;
 
   /** A child process; the start tells a process from a later one of the same id. */
   public record Child(long pid, long startTicks) {}
@@ -87,10 +91,42 @@ public final class Proc {
     return number == null ? -1 : Long.parseLong(number);
   }
 
-  /** CPU of a process and of its children that ended; -1 where it is gone. */
+  /** CPU of a process and of what it started; -1 where it is gone. */
   public long cpuNanos(Child child) {
     long[] stat = stat(child.pid());
-    return stat == null || stat[1] != child.startTicks() ? -1 : stat[0] * NANOS_PER_TICK;
+    if (stat == null || stat[1] != child.startTicks()) {
+      return -1;
+    }
+    long ticks = stat[0];
+    Set<Long> found = new LinkedHashSet<>(Set.of(child.pid()));
+    List<Long> parents = List.of(child.pid());
+    while (!parents.isEmpty() && found.size() < MAX_PROCESSES) {
+      List<Long> started = new ArrayList<>();
+      for (long parent : parents) {
+        for (Child one : childrenOf(parent)) {
+          if (found.add(one.pid())) {
+            started.add(one.pid());
+            long[] own = stat(one.pid());
+            ticks += own == null ? 0 : own[0];
+          }
+        }
+      }
+      parents = started;
+    }
+    return ticks * NANOS_PER_TICK;
+  }
+
+  /** The processes that one started and that live. */
+  private List<Child> childrenOf(long pid) {
+    List<Child> found = new ArrayList<>();
+    try (DirectoryStream<Path> threads = Files.newDirectoryStream(root.resolve(pid + "/task"))) {
+      for (Path thread : threads) {
+        found.addAll(children(thread));
+      }
+    } catch (IOException | RuntimeException e) {
+      return found; // it ended, or this kernel does not tell
+    }
+    return found;
   }
 
   /** What a process holds in memory (resident set), MB, or null. */

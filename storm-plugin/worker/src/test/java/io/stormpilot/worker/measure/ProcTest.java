@@ -60,6 +60,27 @@ class ProcTest {
     assertEquals(1_250_000_000L, proc().cpuNanos(found.get(0)));
   }
 
+  /** A pool of processes below a component, or a component behind a shell. */
+  @Test
+  void whatAChildStartedCountsWhileItLives() throws IOException {
+    thread(10, "Thread-19-split", "77");
+    process(77, "sh", 1, 20, 4242);
+    started(77, "78 79");
+    process(78, "python", 100, 0, 4243);
+    started(78, "80");
+    process(79, "gone", 7, 0, 4244);
+    Files.delete(root.resolve("79/stat"));
+    process(80, "python", 1000, 0, 4245);
+    started(80, "77"); // numbers that come round do no harm
+    Child child = proc().childrenOf("Thread-19-split-executor[3, 3]").get(0);
+    assertEquals((26L + 105 + 1005) * 10_000_000, proc().cpuNanos(child));
+  }
+
+  private void started(int pid, String children) throws IOException {
+    Path folder = Files.createDirectories(root.resolve(pid + "/task/" + pid));
+    Files.writeString(folder.resolve("children"), children);
+  }
+
   /** JVMs newer than 25 keep both ends of a long name. */
   @Test
   void childOfAThreadWhoseNameIsShortenedInTheMiddleIsFound() throws IOException {
