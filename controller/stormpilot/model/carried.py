@@ -39,7 +39,7 @@ def carried_ratio(compiled: Compiled, placement: Ints, cpu_mhz: Floats | None = 
     fixed = np.bincount(node, cpu * ~grows, c.nodes)
     with np.errstate(divide="ignore", invalid="ignore"):
         by_node = np.where(load > 0, np.maximum(has_mhz - fixed, 0.0) / load, MOST_RATIO)
-        by_thread = np.where(grows & (cpu > 0), of_a_core[node] / cpu, MOST_RATIO)
+        by_thread = np.where(grows & (cpu > 0), c.lanes * of_a_core[node] / cpu, MOST_RATIO)
     return float(min(by_node.min(), by_thread.min(), MOST_RATIO))
 
 
@@ -69,7 +69,10 @@ class Capacity:
         full = np.flatnonzero(own > 0).tolist()
         found = [(float(room[n] / own[n]), f"{c.node_ids[n]} has no CPU left") for n in full]
         for e in np.flatnonzero(grows & (thread > 0)).tolist():
-            found.append((float(self._of_a_core[node[e]] / thread[e]), f"{c.describe([e])} fills a core"))
+            filled = "a core" if c.lanes[e] == 1 else f"{c.lanes[e]} cores"
+            found.append(
+                (float(c.lanes[e] * self._of_a_core[node[e]] / thread[e]), f"{c.describe([e])} fills {filled}")
+            )
         ratio, bound = min(found, key=lambda x: x[0], default=(MOST_RATIO, "nothing measured uses CPU"))
         if ratio >= MOST_RATIO:
             ratio, bound = MOST_RATIO, f"more than {MOST_RATIO:.0f} times the present rate"

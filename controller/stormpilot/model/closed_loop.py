@@ -71,7 +71,7 @@ def _by_thread(topology: Topology, core_mhz: Mapping[str, float]) -> float:
     """By how much the busiest executor may still grow."""
     at = {a.start: a.supervisor for a in topology.assignment}
     ratios = [
-        core_mhz[at[e.start]] / e.cpu_mhz
+        e.lanes * core_mhz[at[e.start]] / e.cpu_mhz
         for e in topology.executors
         if e.measured and e.cpu_mhz > 0 and at.get(e.start) in core_mhz
     ]

@@ -43,6 +43,7 @@ class Compiled:
     end: Ints
     cpu_mhz: Floats
     memory_mb: Floats
+    lanes: Ints
     klass: Ints  # E -> class
     allowed: Bools  # K x N
     current: Ints  # E -> slot now, or -1
@@ -213,6 +214,7 @@ def compile_model(model: Model, *, given_up: Collection[tuple[str, str]] = ()) -
         end=np.array([e.end for e in executors], dtype=np.int64),
         cpu_mhz=np.array([e.cpu_mhz for e in executors], dtype=np.float64),
         memory_mb=np.array([e.memory_mb for e in executors], dtype=np.float64),
+        lanes=np.array([e.lanes for e in executors], dtype=np.int64),
         klass=np.array(klass, dtype=np.int64),
         allowed=np.array(classes.masks, dtype=np.bool_).reshape(len(classes.masks), len(nodes)),
         current=current,

@@ -117,7 +117,7 @@ class _Times:
         with np.errstate(divide="ignore", invalid="ignore"):
             cpu_ms = np.where(taken > 0, 1000 * cores / taken, 0.0)
         service = cpu_ms * stretch + np.maximum(self.service_ms / self.stretch_now - cpu_ms, 0.0)
-        busy = np.minimum(received * service / 1000, FULL)
+        busy = np.minimum(received * service / 1000 / c.lanes, FULL)
         response = np.where(self.spout, 0.0, service + busy * service / (1 - busy))
         way = response[target] + self._hops_ms(placement, source, target)
         return self._along(source, target, tps, way, received)

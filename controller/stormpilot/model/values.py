@@ -97,7 +97,8 @@ class Executor(Value, frozen=True, kw_only=True):
 
     `pin` is the id of the supervisor that it must run on. `queue_tuples` is how many tuples wait in its receive queue
     in the mean, `service_ms` how long a tuple keeps its thread, both None where nobody measured that. `polling_mhz` is
-    the part of `cpu_mhz` in which its thread only looks for tuples, as far as that was measured.
+    the part of `cpu_mhz` in which its thread only looks for tuples, as far as that was measured. `lanes`: how many
+    processes work beside each other, one for each task of a multilang component; 1 where its thread does.
     """
 
     start: int
@@ -110,6 +111,7 @@ class Executor(Value, frozen=True, kw_only=True):
     pin: str | None = None
     queue_tuples: float | None = None
     service_ms: float | None = None
+    lanes: Annotated[int, msgspec.Meta(ge=1)] = 1
 
 
 class Assigned(Value, frozen=True, kw_only=True):

@@ -48,7 +48,7 @@ from stormpilot.observe.sources import sources_of
 from stormpilot.observe.standby import by_table
 from stormpilot.observe.task_rates import TaskRates
 from stormpilot.observe.users import guarantees
-from stormpilot.observe.waiting import mean_ms, polling_cores, queue_tuples, service_ms
+from stormpilot.observe.waiting import lanes, mean_ms, polling_cores, queue_tuples, service_ms
 from stormpilot.observe.worker_cpu import jvm_cores, places_cores, shared_by_law, within_measured
 
 DEFAULT_MHZ = 1000.0
@@ -304,6 +304,7 @@ def _topology(
                 measured=measured,
                 queue_tuples=queue_tuples(own),
                 service_ms=service_ms(own),
+                lanes=lanes(own),
             )
         )
     topology = Topology(

@@ -40,6 +40,11 @@ def busy_ratio(tasks: Sequence[TaskRates]) -> float | None:
     return sum(known) if known else None
 
 
+def lanes(tasks: Sequence[TaskRates]) -> int:
+    """Processes that work beside each other for the executor of these tasks; its own thread where there are none."""
+    return max(1, sum(not r.in_jvm or (r.child_cores or 0.0) > LEAST_CHILD_CORES for r in tasks))
+
+
 def polling_cores(tasks: Sequence[TaskRates]) -> float:
     """CPU with which the thread of a bolt's executor looks for tuples, cores; 0 where nobody measured that.
 

@@ -7,6 +7,7 @@ import pytest
 
 from doubles.models import HALF, SPREAD, model, topology
 from stormpilot.model.carried import Capacity, carried_ratio
+from stormpilot.model.closed_loop import growth
 from stormpilot.model.compiled import compile_model
 
 
@@ -37,6 +38,23 @@ def test_an_executor_ends_it_where_it_fills_a_core() -> None:
     found = Capacity(c).carried(c.current, 0)
     assert found.ratio == pytest.approx(2.5)
     assert found.bound.endswith("fills a core")
+
+
+def test_processes_of_several_tasks_fill_a_core_each() -> None:
+    """Python tasks of one executor: 1,600 MHz of cores of 1,000, and no queue."""
+    one = model(topology(SPREAD, cpu_mhz=1600.0))
+    (t,) = one.topologies
+    several = [msgspec.structs.replace(e, lanes=4) for e in t.executors]
+    large = msgspec.structs.replace(
+        one,
+        supervisors=[msgspec.structs.replace(s, cores=64.0, mhz=1000.0, cpu_limit_mhz=None) for s in one.supervisors],
+        topologies=[msgspec.structs.replace(t, executors=several)],
+    )
+    c = compile_model(large)
+    found = Capacity(c).carried(c.current, 0)
+    assert found.ratio == pytest.approx(2.5) == carried_ratio(c, c.current)
+    assert found.bound.endswith("fills 4 cores")
+    assert growth(large, {t.id})[t.id] == pytest.approx(2.5)
 
 
 def test_rate_is_that_of_the_sources() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from stormpilot.instrument.latency import ABOVE_MS, BOUNDS_MS
 from stormpilot.observe.task_rates import TaskRates
-from stormpilot.observe.waiting import busy_ratio, mean_ms, polling_cores, queue_tuples, service_ms
+from stormpilot.observe.waiting import busy_ratio, lanes, mean_ms, polling_cores, queue_tuples, service_ms
 
 
 def task(number: int, **fields: Any) -> TaskRates:
@@ -55,3 +55,11 @@ def test_a_thread_polls_where_it_executes_nothing() -> None:
 
 def test_what_a_spout_waits_for_nobody_tells() -> None:
     assert polling_cores([task(1, polling_cores=0.05)]) == 0.0
+
+
+def test_each_task_with_a_process_of_its_own_is_a_lane() -> None:
+    assert lanes([task(1), task(2)]) == 2, "they measure themselves"
+    in_jvm = {"in_jvm": True, "child_cores": 0.4}
+    assert lanes([task(1, **in_jvm), task(2, **in_jvm), task(3, **in_jvm)]) == 3
+    assert lanes([task(1, in_jvm=True), task(2, in_jvm=True)]) == 1, "tasks of one thread"
+    assert lanes([]) == 1
