@@ -144,6 +144,12 @@ def secured(api: Api, certificate: tuple[str, str]) -> Iterator[tuple[Server, st
     made.stop()
 
 
+def mute(server: Server, source: str) -> socket.socket:
+    """A connection over which nothing is sent."""
+    assert server.address is not None
+    return socket.create_connection(server.address, PATIENCE_S, source_address=(source, 0))
+
+
 def test_connections_that_never_shake_hands_keep_nobody_out(
     secured: tuple[Server, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -152,10 +158,7 @@ def test_connections_that_never_shake_hands_keep_nobody_out(
     monkeypatch.setattr(connections, "HEADERS_S", PATIENCE_S)
     server, cert = secured
     assert server.address is not None
-    silent = [
-        socket.create_connection(server.address, PATIENCE_S, source_address=(f"127.0.0.{2 + n % 3}", 0))
-        for n in range(60)
-    ]
+    silent = [mute(server, f"127.0.0.{2 + n % 3}") for n in range(60)]
     assert all(map(ended, silent[:40]))
     answer = requests.get(f"https://localhost:{server.address[1]}/healthz", verify=cert, timeout=PATIENCE_S)
     assert answer.status_code == 200
@@ -169,9 +172,8 @@ def test_one_client_that_shakes_no_hands_takes_nobody_elses_connections(
     monkeypatch.setattr(connections, "PER_CLIENT", 5)
     monkeypatch.setattr(connections, "HEADERS_S", PATIENCE_S)
     server, cert = secured
-    assert server.address is not None
-    honest = socket.create_connection(server.address, PATIENCE_S)
-    greedy = [socket.create_connection(server.address, PATIENCE_S, source_address=("127.0.0.9", 0)) for _ in range(40)]
+    honest = mute(server, "127.0.0.1")
+    greedy = [mute(server, "127.0.0.9") for _ in range(40)]
     assert all(map(ended, greedy[:35]))
     with ssl.create_default_context(cafile=cert).wrap_socket(honest, server_hostname="localhost") as s:
         s.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
@@ -183,8 +185,7 @@ def test_one_client_that_shakes_no_hands_takes_nobody_elses_connections(
 def test_a_handshake_has_a_deadline(secured: tuple[Server, str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "HEADERS_S", 0.5)
     server, _ = secured
-    assert server.address is not None
-    with socket.create_connection(server.address, PATIENCE_S) as silent:
+    with mute(server, "127.0.0.1") as silent:
         assert ended(silent)
 
 

@@ -323,12 +323,10 @@ class TestPropagation:
         assert p.received_tps.tolist() == pytest.approx([0, 20, 20, 0])
         assert p.inter_node_tps == pytest.approx(0)
 
-    def test_streams_in_a_circle_do_not_multiply_where_some_executor_sends_more_than_it_gets(self) -> None:
-        """Task 3 sends 8 tuples for each that it gets, and gets five times as many: as many go round as before.
-
-        Else what goes round would grow from pass to pass, to 1e42 tuples/s.
-        """
-        t = topology("t", {"spout": 1, "a": 1, "b": 2}, streams=[("spout", "a"), ("a", "b")], cpu_mhz=10.0)
+    @staticmethod
+    def circle(cpu_mhz: float = 10.0) -> Model:
+        """Task 3 sends 8 tuples to 2 for each that it gets from there."""
+        t = topology("t", {"spout": 1, "a": 1, "b": 2}, streams=[("spout", "a"), ("a", "b")], cpu_mhz=cpu_mhz)
         inputs = {
             "a": [Input(component="spout"), Input(component="b", stream="again", grouping="FIELDS")],
             "b": [Input(component="a"), Input(component="a", stream="k", grouping="FIELDS")],
@@ -339,12 +337,18 @@ class TestPropagation:
             "k": {(2, 3): 10.0, (2, 4): 50.0},
             "again": {(3, 2): 80.0, (4, 2): 10.0},
         }
-        edges = [msgspec.structs.replace(e, stream=s) for s, own in rates.items() for e in traffic("t", own)]
-        model = Model(
+        return Model(
             supervisors=[supervisor("n1"), supervisor("n2")],
             topologies=[msgspec.structs.replace(t, components=components)],
-            traffic=edges,
+            traffic=[msgspec.structs.replace(e, stream=s) for s, own in rates.items() for e in traffic("t", own)],
         )
+
+    def test_streams_in_a_circle_do_not_multiply_where_some_executor_sends_more_than_it_gets(self) -> None:
+        """Task 3 sends 8 tuples for each that it gets, and gets five times as many: as many go round as before.
+
+        Else what goes round would grow from pass to pass, to 1e42 tuples/s.
+        """
+        model = self.circle()
         beside = placed(model, t1=("n1", 6700), t2=("n1", 6700), t3=("n1", 6700), t4=("n2", 6700))
         flow = flow_model(model)
         p = flow.predict(beside)
@@ -354,30 +358,12 @@ class TestPropagation:
         assert flow.pairs(beside)[2].sum() == pytest.approx(200)
 
     def test_cpu_by_places_counts_tuples_that_go_in_a_circle_as_often_as_they_do(self) -> None:
-        """The same topology: what goes round is held to what was measured, in the CPU that tuples cost too."""
-        t = topology("t", {"spout": 1, "a": 1, "b": 2}, streams=[("spout", "a"), ("a", "b")], cpu_mhz=500.0)
-        inputs = {
-            "a": [Input(component="spout"), Input(component="b", stream="again", grouping="FIELDS")],
-            "b": [Input(component="a"), Input(component="a", stream="k", grouping="FIELDS")],
-        }
-        components = [msgspec.structs.replace(c, inputs=inputs.get(c.id, [])) for c in t.components]
-        rates = {
-            "default": {(1, 2): 10.0, (2, 4): 40.0},
-            "k": {(2, 3): 10.0, (2, 4): 50.0},
-            "again": {(3, 2): 80.0, (4, 2): 10.0},
-        }
-        model = Model(
-            supervisors=[supervisor("n1"), supervisor("n2")],
-            topologies=[
-                msgspec.structs.replace(
-                    t,
-                    components=components,
-                    assignment=[Assigned(start=e, supervisor="n1", port=6700) for e in (1, 2, 3, 4)],
-                    cpu_law=CpuLaw(far_mhz=1.0),
-                )
-            ],
-            traffic=[msgspec.structs.replace(e, stream=s) for s, own in rates.items() for e in traffic("t", own)],
-        )
+        """What goes round is held to what was measured, in the CPU that tuples cost too."""
+        model = self.circle(cpu_mhz=500.0)
+        together = [Assigned(start=e, supervisor="n1", port=6700) for e in (1, 2, 3, 4)]
+        (t,) = model.topologies
+        t = msgspec.structs.replace(t, assignment=together, cpu_law=CpuLaw(far_mhz=1.0))
+        model = msgspec.structs.replace(model, topologies=[t])
         flow = flow_model(model)
         beside = placed(model, t1=("n1", 6700), t2=("n1", 6700), t3=("n1", 6700), t4=("n2", 6700))
         assert flow.places_mhz(beside).sum() == pytest.approx(flow.predict(beside).inter_node_tps)
