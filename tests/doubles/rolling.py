@@ -24,7 +24,7 @@ from stormpilot.messages.core import (
 )
 from stormpilot.messages.handover import HANDOVER_KEY, KeyedTask
 from stormpilot.messages.load import TaskLoad
-from stormpilot.messages.rollouts import Rollout, RolloutStepPart
+from stormpilot.messages.rollouts import Rollout, RolloutStepPart, workers_of
 from stormpilot.messages.routes import Routes
 from stormpilot.rollout.facts import Facts, as_it_runs, placement, processes_of
 from stormpilot.rollout.state_machine import Next, next_of
@@ -169,6 +169,13 @@ class Rolling:
         if self.routes is not None:
             route = self.routes.of("work")
             assert route is None or set(route.partitions) == set(WORK)
+
+    def runs_its_plan(self) -> None:
+        """The plan that lies there is what runs, also once the plug-in had time for one that was taken back."""
+        for _ in range(self.apply_s + 1):
+            self.now_s += 1
+            self._shim()
+        assert workers_of(self.plan_workers) == workers_of(self.workers)
 
     def new_leader(self) -> None:
         """Whoever leads now remembers nothing of what tasks did."""

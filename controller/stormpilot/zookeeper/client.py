@@ -6,7 +6,6 @@ Kazoo's own calls wait for ever while a connection is away; here each has a dead
 from __future__ import annotations
 
 import logging
-import socket
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -30,13 +29,12 @@ from kazoo.exceptions import (
     SessionExpiredError,
     SessionMovedError,
 )
-from kazoo.handlers.threading import SequentialThreadingHandler
-from kazoo.hosts import collect_hosts
 from kazoo.protocol.states import KazooState, KeeperState, WatchedEvent
 from kazoo.retry import KazooRetry
 from kazoo.security import ACL, CREATOR_ALL_ACL, READ_ACL_UNSAFE, make_acl
 
 from stormpilot.errors import RefusedError, UnreachableError, UsageError
+from stormpilot.zookeeper.handler import handler
 from stormpilot.zookeeper.login import Login
 from stormpilot.zookeeper.probe import tls_problem
 
@@ -184,7 +182,7 @@ class ZooKeeper:
         try:
             self.client = KazooClient(
                 hosts=hosts,
-                handler=_handler(hosts),
+                handler=handler(hosts, CONNECT_S),
                 timeout=session_timeout_s,
                 logger=_silent,
                 connection_retry=KazooRetry(max_tries=-1, delay=0.1, max_delay=2.0),
@@ -402,32 +400,6 @@ def check_size(steps: Sequence[Step]) -> None:
 
 def _path(step: Step) -> str:
     return step.prefix if isinstance(step, Append) else step.path
-
-
-def _handler(hosts: str) -> SequentialThreadingHandler:
-    """Kazoo's, but an address that is off takes its share of `CONNECT_S` from the others, not a session time-out.
-
-    A name may have several addresses; kazoo tries each of them.
-    """
-    handler = SequentialThreadingHandler()
-    connect_to = handler.create_connection
-
-    def create_connection(*args: Any, timeout: float, **kwargs: Any) -> Any:
-        return connect_to(*args, timeout=min(timeout, CONNECT_S / addresses(hosts)), **kwargs)
-
-    handler.create_connection = create_connection
-    return handler
-
-
-def addresses(hosts: str) -> int:
-    """Number of addresses of servers, at least one of each."""
-    found = 0
-    for host, port in collect_hosts(hosts)[0]:
-        try:
-            found += len({a[4] for a in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)})
-        except OSError:  # kazoo leaves it out, too
-            found += 1
-    return max(found, 1)
 
 
 def connect(hosts: str, *, login: Login = NOBODY) -> ZooKeeper:

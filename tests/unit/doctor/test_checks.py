@@ -396,6 +396,5 @@ def test_components_that_ask_for_a_site_without_a_supervisor_are_named(installed
         tagged, supervisors=[msgspec.structs.replace(s, meta={"site": "west"}) for s in tagged.supervisors]
     )
     (fine,) = (f for f in examine(evidence(nimbus=asked, seen=seen(cluster=tagged))) if f.check == "sites")
-    assert (fine.level, fine.text) == (Level.ok, "no component asks for a site in which there is no supervisor")
-    (unknown,) = (f for f in examine(evidence(nimbus=None)) if f.check == "sites")
-    assert unknown.level is Level.skipped
+    assert fine.level is Level.ok
+    assert [f.level for f in examine(evidence(nimbus=None)) if f.check == "sites"] == [Level.skipped]

@@ -36,13 +36,6 @@ def as_planned(r: Rolling) -> None:
     assert workers_of(r.plan_workers) == workers_of(AFTER)
 
 
-def the_plan_is_what_runs(r: Rolling) -> None:
-    for _ in range(r.apply_s + 1):  # a plan that was taken back may be on its way
-        r.now_s += 1
-        r._shim()
-    assert workers_of(r.plan_workers) == workers_of(r.workers)
-
-
 def test_steps_are_carried_out_one_after_the_other_and_nobody_is_put_aside_in_the_end() -> None:
     r = whole()
     as_planned(r)
@@ -153,7 +146,7 @@ def test_abort_gives_all_tuples_back_and_leaves_the_placement_as_it_then_is(
     r.until_ended()
     r.everybody_gets_tuples()
     assert r.rollout.outcome in ({"DONE"} if over else {"ABORTED", "DONE"})
-    the_plan_is_what_runs(r)
+    r.runs_its_plan()
 
 
 @pytest.mark.parametrize("at", range(LOOKS))
@@ -265,7 +258,7 @@ def test_tasks_that_never_come_back_get_their_tuples_after_a_while_and_nothing_m
     r.everybody_gets_tuples()
     assert (r.rollout.outcome, r.rollout.step) == ("TOO_LATE", 0)
     assert r.rollout.text == "tasks 3 did not report within 41 s"
-    the_plan_is_what_runs(r)
+    r.runs_its_plan()
 
 
 def test_a_plan_that_is_refused_ends_it_before_anything_restarts() -> None:
@@ -276,54 +269,13 @@ def test_a_plan_that_is_refused_ends_it_before_anything_restarts() -> None:
     assert workers_of(r.workers) == workers_of(BEFORE)
 
 
-def test_a_plan_that_is_refused_and_may_fit_later_is_withdrawn() -> None:
-    """The plug-in tries some of them again: its tasks have their tuples again by then."""
-    r = Rolling(shim="rejected")
-    r.until_ended()
-    r.shim = ""
-    the_plan_is_what_runs(r)
-    assert workers_of(r.workers) == workers_of(BEFORE)
-
-
-def test_a_plan_that_nimbus_has_not_applied_yet_is_withdrawn_where_a_node_of_a_later_step_is_lost() -> None:
-    after = [BEFORE[0], worker("c", 6701, 2, 3), worker("d", 6701, 4, 5)]
-    steps = [RolloutStepPart(workers=[after[1]], away=[2, 3]), RolloutStepPart(workers=[after[2]], away=[4, 5])]
-    entry = begun().entry
-    entry = msgspec.structs.replace(entry, plan=msgspec.structs.replace(entry.plan, workers=after))
-    r = Rolling(rollout=msgspec.structs.replace(begun(), entry=entry, steps=steps), apply_s=10)
-    while r.rollout.phase != "moving":
-        r.look()
-    r.looks(2)
-    r.live.discard("d")
-    r.until_ended()
-    r.everybody_gets_tuples()
-    assert (r.rollout.outcome, r.rollout.text) == ("DISTURBED", "supervisor d is gone")
-    the_plan_is_what_runs(r)
-
-
-def test_a_step_that_another_leader_published_is_published_anew() -> None:
-    """The plug-in takes no plan of an epoch that is over, and no round came between the two leaders."""
-    r = Rolling(shim="rejected")
-    while r.rollout.phase != "moving":
-        r.look()
-    before = r.plan_id
-    r._published_s = None
-    r.say("rejected", "EPOCH_OLD")
-    r.shim = ""
-    r.look()
-    assert r.plan_id != before
-    r.until_ended()
-    r.everybody_gets_tuples()
-    assert r.rollout.outcome == "DONE"
-
-
 def test_a_plug_in_that_does_not_answer_is_not_waited_for_and_finds_what_runs_as_the_plan() -> None:
     r = Rolling(shim="silent")
     r.until_ended()
     r.everybody_gets_tuples()
     assert r.rollout.outcome == "TOO_LATE"
     r.shim = ""
-    the_plan_is_what_runs(r)
+    r.runs_its_plan()
     assert workers_of(r.workers) == workers_of(BEFORE)
 
 

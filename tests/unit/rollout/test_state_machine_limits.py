@@ -7,7 +7,7 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from doubles.rolling import AFTER, CONFIG, WORK, Rolling, begun, worker
+from doubles.rolling import AFTER, BEFORE, CONFIG, WORK, Rolling, begun, worker
 from stormpilot.messages.core import ExecutorPart
 from stormpilot.messages.rollouts import RolloutStepPart, workers_of
 from stormpilot.rollout.facts import Facts
@@ -191,3 +191,44 @@ def test_a_task_that_is_to_stand_in_for_good_has_to_report() -> None:
     found = next_of(r.rollout, replace(now, processes=there), CONFIG)
     assert found is not None and found.routes is None
     assert found.rollout.text == "no spare capacity: task 5, which is to stand in for good, has not reported"
+
+
+def test_a_plan_that_is_refused_and_may_fit_later_is_withdrawn() -> None:
+    """The plug-in tries some of them again: its tasks have their tuples again by then."""
+    r = Rolling(shim="rejected")
+    r.until_ended()
+    r.shim = ""
+    r.runs_its_plan()
+    assert workers_of(r.workers) == workers_of(BEFORE)
+
+
+def test_a_plan_that_nimbus_has_not_applied_yet_is_withdrawn_where_a_node_of_a_later_step_is_lost() -> None:
+    after = [BEFORE[0], worker("c", 6701, 2, 3), worker("d", 6701, 4, 5)]
+    steps = [RolloutStepPart(workers=[after[1]], away=[2, 3]), RolloutStepPart(workers=[after[2]], away=[4, 5])]
+    entry = begun().entry
+    entry = msgspec.structs.replace(entry, plan=msgspec.structs.replace(entry.plan, workers=after))
+    r = Rolling(rollout=msgspec.structs.replace(begun(), entry=entry, steps=steps), apply_s=10)
+    while r.rollout.phase != "moving":
+        r.look()
+    r.looks(2)
+    r.live.discard("d")
+    r.until_ended()
+    r.everybody_gets_tuples()
+    assert (r.rollout.outcome, r.rollout.text) == ("DISTURBED", "supervisor d is gone")
+    r.runs_its_plan()
+
+
+def test_a_step_that_another_leader_published_is_published_anew() -> None:
+    """The plug-in takes no plan of an epoch that is over, and no round came between the two leaders."""
+    r = Rolling(shim="rejected")
+    while r.rollout.phase != "moving":
+        r.look()
+    before = r.plan_id
+    r._published_s = None
+    r.say("rejected", "EPOCH_OLD")
+    r.shim = ""
+    r.look()
+    assert r.plan_id != before
+    r.until_ended()
+    r.everybody_gets_tuples()
+    assert r.rollout.outcome == "DONE"
