@@ -64,6 +64,15 @@ def test_step_without_a_whole_window_is_kept_and_told(spark: SparkSession, table
     ]
 
 
+def test_window_whose_edges_were_lost_is_not_one_without_traffic(spark: SparkSession, table: Table) -> None:
+    """A disk that fills up refuses the largest file first."""
+    from stormpilot.history.replay.read import with_edges
+
+    windows = table("windows", [window(m, measured=True, total_tps=tps) for m, tps in ((1, 50.0), (2, 50.0), (3, 0.0))])
+    found = with_edges(windows, table("edges", [edge(1, 50.0)])).orderBy("window_to").collect()
+    assert [r.measured for r in found] == [True, False, True]
+
+
 def test_pace_is_cpu_by_part_of_the_step(spark: SparkSession, table: Table) -> None:
     from stormpilot.history.replay.read import kept_windows, paces, stepped
 

@@ -60,7 +60,8 @@ def last_end_ms(log: SparkLog) -> int | None:
 def past_of(log: SparkLog, step_s: int) -> Past:
     """The steps of what is selected of a log; `UsageError` when nothing was measured then."""
     step_ms = step_s * 1000
-    executors, windows = stepped(log.table("executors"), step_ms), stepped(log.table("windows"), step_ms)
+    executors = stepped(log.table("executors"), step_ms)
+    windows = stepped(with_edges(log.table("windows"), log.table("edges")), step_ms)
     kept = kept_windows(executors, windows).cache()
     by_pair = pairs(log.table("edges"), kept).collect()
     silent = kept.where(~fn.col("measured")).select(*_STEP).distinct()
@@ -83,6 +84,13 @@ def stepped(frame: DataFrame, step_ms: int) -> DataFrame:
     middle = fn.expr("(unix_millis(window_from) + unix_millis(window_to)) div 2")
     length_ms = fn.unix_millis("window_to") - fn.unix_millis("window_from")
     return frame.withColumn("step", fn.floor(middle / step_ms)).withColumn("length_s", length_ms / 1000)
+
+
+def with_edges(windows: DataFrame, edges: DataFrame) -> DataFrame:
+    """The windows, not measured where tuples were counted and the log has none of their edges: a file was lost."""
+    there = edges.select(*_WINDOW).distinct().withColumn("there", fn.lit(True))
+    whole = (fn.coalesce("total_tps", fn.lit(0.0)) == 0) | fn.coalesce("there", fn.lit(False))
+    return windows.join(there, _WINDOW, "left").withColumn("measured", fn.col("measured") & whole).drop("there")
 
 
 def kept_windows(executors: DataFrame, windows: DataFrame) -> DataFrame:
