@@ -4,9 +4,9 @@
 
 An operator's or owner's number outside of its range (`history.ranges`) is refused, and said so; then the next in this
 order holds. A mined (or frozen) one is taken to the nearer end of the range, and said so: a topology with very much
-noise needs the most careful number that there is, not the default. B(n) is never above the configured one, and where
-several topologies say one, the lowest holds. What somebody sets for the whole topology holds on every supervisor of
-which nobody set another.
+noise needs the most careful number that there is, not the default. A mined B(n) is never above the configured one, and
+where several topologies say one, the lowest holds. What somebody sets for the whole topology holds on every supervisor
+of which nobody set another.
 """
 
 from __future__ import annotations
