@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from stormpilot.control.planner_client import PlanOne
+from stormpilot.control.rollout_gates import routables
 from stormpilot.control.situation import Situation
 from stormpilot.decide.admit import TopologyState
 from stormpilot.decide.approval import unwanted
@@ -15,7 +16,6 @@ from stormpilot.decide.judge import Verdict, judge
 from stormpilot.model.values import Model, Plan, TopologyPlan
 from stormpilot.printable import counted
 from stormpilot.rollout.feasibility import RolloutSteps, way, with_closed_workers
-from stormpilot.rollout.peer_capacity import Routable, routable
 
 
 @dataclass(frozen=True)
@@ -40,12 +40,12 @@ class PlanEvaluator:
     def ways(self, plans: Mapping[str, TopologyPlan]) -> dict[str, RolloutSteps]:
         """Move strategies of these plans; none for topologies that do not run, or only in part."""
         situation, config = self.situation, self.situation.config
-        found, routables = {}, self._routables(plans)
+        found, parts = {}, routables(self.situation.observation, plans)
         for t, plan in plans.items():
             state = situation.topologies.get(t)
-            if state is None or t not in routables or not state.placed or not state.topology.assignment:
+            if state is None or t not in parts or not state.placed or not state.topology.assignment:
                 continue
-            found[t] = way(situation.part_for({t}), plan, routables[t], config.decide.move_strategy, config.rollout)
+            found[t] = way(situation.part_for({t}), plan, parts[t], config.decide.move_strategy, config.rollout)
         return found
 
     def judged(self, task: PlanningTask, plan: Plan) -> Verdict:
@@ -54,7 +54,9 @@ class PlanEvaluator:
         tried = [t for t, d in verdict.decisions.items() if _restarts(d) and d.reason.row.try_rolling]
         if not tried:
             return self._wanted(verdict)
-        closed, why = with_closed_workers(task.model, self._routables(task.states), self.situation.config.rollout)
+        closed, why = with_closed_workers(
+            task.model, routables(self.situation.observation, task.states), self.situation.config.rollout
+        )
         if closed is task.model or not set(tried) & set(why):
             return self._wanted(verdict)
         other = task.plan(closed)
@@ -90,13 +92,8 @@ class PlanEvaluator:
         """The model in which workers of these topologies that cannot be emptied stay as they are."""
         if self.situation.config.decide.move_strategy == "restart":
             return model
-        return with_closed_workers(model, self._routables(topology_ids), self.situation.config.rollout)[0]
-
-    def _routables(self, topology_ids: Collection[str]) -> dict[str, Routable]:
-        """Routable parts of these topologies now."""
-        snapshot = self.situation.snapshot
-        tables = {t: v.message for t, v in snapshot.tables.items()}
-        return {t: routable(snapshot.topologies[t], tables.get(t)) for t in topology_ids if t in snapshot.topologies}
+        parts = routables(self.situation.observation, topology_ids)
+        return with_closed_workers(model, parts, self.situation.config.rollout)[0]
 
     def _wanted(self, verdict: Verdict) -> Verdict:
         """The verdict without voluntary plans that need restarts, where those are not wanted."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import msgspec
 
 from stormpilot.control.reservations import as_placement
@@ -13,12 +15,25 @@ from stormpilot.decide.reasons import Reason
 from stormpilot.messages.rollouts import Rollout
 from stormpilot.model.constraints import misplaced
 from stormpilot.model.subset import with_plans
+from stormpilot.observe.observer import Observation
 from stormpilot.observe.reader import StoreSnapshot
+from stormpilot.rollout.peer_capacity import Routable, routable
 
 
 def running_rollouts(snapshot: StoreSnapshot) -> dict[str, Rollout]:
     """Rollouts that go on, by topology id."""
     return {t: v.message for t, v in snapshot.rollouts.items() if v.message is not None and v.message.running}
+
+
+def routables(observation: Observation, topology_ids: Collection[str]) -> dict[str, Routable]:
+    """Routable parts of these topologies now."""
+    snapshot = observation.seen
+    tables = {t: v.message for t, v in snapshot.tables.items()}
+    return {
+        t: routable(snapshot.topologies[t], tables.get(t), observation.rates.get(t, {}))
+        for t in topology_ids
+        if t in snapshot.topologies
+    }
 
 
 def waiting_for_rollouts(situation: Situation) -> Verdict | None:

@@ -16,7 +16,7 @@ import structlog
 from stormpilot.control.current_config import CurrentConfig
 from stormpilot.control.outbox import Outbox
 from stormpilot.control.reservations import as_placement
-from stormpilot.control.rollout_gates import forbidden_target, running_rollouts
+from stormpilot.control.rollout_gates import forbidden_target, routables, running_rollouts
 from stormpilot.control.situation import LostSupervisors, Situation
 from stormpilot.decide.admit import TopologyState, blacked_out, forbidden
 from stormpilot.decide.effect import Promise
@@ -35,7 +35,7 @@ from stormpilot.observe.observer import Observation, Observer
 from stormpilot.publish.publisher import TRANSACTION_BYTES, DeposedError, Publisher
 from stormpilot.rollout.facts import Facts, as_it_runs, placed, processes_of
 from stormpilot.rollout.idle import IdleTracker, Reading
-from stormpilot.rollout.peer_capacity import PeerCapacity, Routable, routable
+from stormpilot.rollout.peer_capacity import PeerCapacity
 from stormpilot.rollout.routing import settled_table
 from stormpilot.rollout.state_machine import Next, given_back, next_of
 from stormpilot.rollout.step_plan import Names, plan_of_step, record_of_step
@@ -62,16 +62,6 @@ class RolloutRunner:
     _watches: dict[str, IdleTracker] = field(default_factory=dict)
     _begun: bool = False
     _failures: dict[str, str] = field(default_factory=dict)
-
-    def routables(self, observation: Observation, topology_ids: Sequence[str]) -> dict[str, Routable]:
-        """Routable parts of these topologies now."""
-        snapshot = observation.seen
-        tables = {t: v.message for t, v in snapshot.tables.items()}
-        return {
-            t: routable(snapshot.topologies[t], tables.get(t), observation.rates.get(t, {}))
-            for t in topology_ids
-            if t in snapshot.topologies
-        }
 
     def begin(
         self,
@@ -255,7 +245,7 @@ class RolloutRunner:
             return facts
         if m.stage.switches:
             return replace(facts, stage=m.stage)
-        spare = PeerCapacity(alone, self.routables(observation, [t])[t], self.current.config.rollout.peer_limit_ratio)
+        spare = PeerCapacity(alone, routables(observation, [t])[t], self.current.config.rollout.peer_limit_ratio)
         where = {start: slot[0] for start, slot in placed(facts).items()}
         arriving = {start for w in m.stage.workers for start, _ in w.executors}
         why = "what runs is not what the step was made for"

@@ -12,11 +12,14 @@ from collections.abc import Iterable, Mapping
 from stormpilot.decide.decision import Decision
 from stormpilot.decide.predict import Prediction
 from stormpilot.decide.reasons import Reason
+from stormpilot.model.flow.places_cpu import gives_up_mhz
 from stormpilot.model.subset import shared_on_nodes
 from stormpilot.model.values import Model, Supervisor, Topology, TopologyPlan
 
 NOW, THEN, MEMORY = "MHz", "MHz by the plan", "MB of memory"
 """CPU as measured, CPU as predicted, and memory; other amounts have the name of their resource."""
+GIVEN_UP = "MHz of looking for tuples"
+"""CPU that threads do without on a full node: it counts where a node would be over its limit, not as headroom."""
 SLACK = 1 + 1e-9
 Amounts = Mapping[tuple[str, str], float]
 """Amounts by supervisor and name."""
@@ -42,7 +45,7 @@ def hold_what_does_not_fit(
     check = _Check(model, moving, predictions)
     headroom = {(s, NOW): mhz for s, mhz in (room_mhz or {}).items()}
     while True:
-        full = check.over(check.limits) if len(moving) < len(model.topologies) else set()
+        full = check.over(check.limits, full=True) if len(moving) < len(model.topologies) else set()
         refused = next((r for t in sorted(moving) if (r := check.refusal(result[t], moving[t], full))), None)
         refused = refused or _wants_headroom(result, moving, check, headroom)
         if refused is None:
@@ -71,13 +74,19 @@ class _Check:
         self.now = _sum(self.stays.values())
         self.load = _sum(self.comes.get(t, taken) for t, taken in self.stays.items())
         has = {s.id: s for s in model.supervisors}
-        self.limits = {(s, what): _limit(has.get(s), what) for s, what in self.load}
+        self.limits = {(s, what): _limit(has.get(s), what) for s, what in self.load if what != GIVEN_UP}
 
-    def over(self, limits: Amounts) -> set[tuple[str, str]]:
-        """Amounts beyond their limit, and beyond what is taken now."""
-        return {
-            key for key, limit in limits.items() if self.load.get(key, 0.0) > max(limit, self.now.get(key, 0.0)) * SLACK
-        }
+    def over(self, limits: Amounts, *, full: bool = False) -> set[tuple[str, str]]:
+        """Amounts beyond their limit, and beyond what is taken now; `full`: by what counts on full nodes."""
+        found = set()
+        for (s, what), limit in limits.items():
+            load, now = self.load.get((s, what), 0.0), self.now.get((s, what), 0.0)
+            if full and what in (NOW, THEN):
+                load -= self.load.get((s, GIVEN_UP), 0.0)
+                now -= self.now.get((s, GIVEN_UP), 0.0)
+            if load > max(limit, now) * SLACK:
+                found.add((s, what))
+        return found
 
     def stay(self, t: str) -> None:
         """Let a topology that would move stay."""
@@ -156,6 +165,7 @@ def _taken(
             continue
         taken[s, NOW] += begin_mhz.get(start, e.cpu_mhz)
         taken[s, THEN] += cpu_mhz.get(start, e.cpu_mhz)
+        taken[s, GIVEN_UP] += gives_up_mhz(e)
         taken[s, MEMORY] += e.memory_mb
         for name, amount in resources.get(e.component, {}).items():
             taken[s, name] += amount

@@ -18,7 +18,7 @@ from stormpilot.decide.expectation import Expectation, Traffic, expectations
 from stormpilot.model.compiled import NOWHERE, compile_model
 from stormpilot.model.cost import inter_node_tps, moves
 from stormpilot.model.flow.model import depends_on_placement, flow_model
-from stormpilot.model.flow.places_cpu import may_need_less, proved_mhz
+from stormpilot.model.flow.places_cpu import may_need_less, used_mhz
 from stormpilot.model.load import node_load_mhz, own_load_ratio, planned_load_mhz
 from stormpilot.model.subset import isolated_by_id, plan_of
 from stormpilot.model.values import Model, Plan, TopologyPlan
@@ -59,7 +59,7 @@ def predict(alone: Model, plan: Plan, traffic: Traffic) -> Prediction:
     cpu_mhz = {e.start: e.cpu_mhz for e in topology.executors}
     begin_mhz = cpu_mhz
     if may_need_less(alone) and not (placement == NOWHERE).any():
-        begin_mhz = dict(zip(c.start.tolist(), proved_mhz(c, placement).tolist(), strict=True))
+        begin_mhz = dict(zip(c.start.tolist(), used_mhz(c, placement).tolist(), strict=True))
     if traffic == "flow" and depends_on_placement(alone):
         flow = flow_model(alone, c)
         then = flow.predict(placement)

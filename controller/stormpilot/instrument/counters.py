@@ -33,17 +33,24 @@ class ProcessCpu:
 
     def __init__(self, proc: Path = Path("/proc")) -> None:
         self._proc = proc
-        self._most_s = 0.0
+        self._told_s = self._last_s = 0.0
+        self._fell = False
 
     def seconds(self) -> float:
         """CPU seconds (user and system) of this process, its children that ended, and its descendants that live.
 
-        Never less than before: of a process that ends without being waited for the kernel forgets what it used.
+        Never less than before: of a process that ends without being waited for the kernel forgets what it used. What
+        comes after counts from there; one reading that is lower may have missed a process.
         """
         ended = resource.getrusage(resource.RUSAGE_CHILDREN)
         live = sum(self._ticks(pid) for pid in self._descendants(os.getpid())) / _TICKS_PER_S
-        self._most_s = max(self._most_s, time.process_time() + ended.ru_utime + ended.ru_stime + live)
-        return self._most_s
+        now_s = time.process_time() + ended.ru_utime + ended.ru_stime + live
+        if now_s >= self._last_s:
+            self._told_s += now_s - self._last_s
+        if now_s >= self._last_s or self._fell:
+            self._last_s = now_s
+        self._fell = now_s < self._last_s
+        return self._told_s
 
     def _descendants(self, pid: int) -> list[int]:
         """Processes that this one started and that live, with those that they started; none where nobody tells."""

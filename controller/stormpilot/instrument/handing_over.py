@@ -13,6 +13,7 @@ import logging
 import os
 import threading
 import time
+import zlib
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -120,6 +121,7 @@ class HandingOver:
         self._loaded: set[str] = set()
         self._failed: dict[str, str] = {}
         self._late: set[int] = set()
+        self._damaged: set[str] = set()
         self._unread = ""
         self._answered: dict[str, Any] | None = None
         self._trouble = ""
@@ -242,7 +244,7 @@ class HandingOver:
         items: dict[str, list[str]] = {}
         for name in sorted(self._store.items()):
             key = name.rsplit("-", 2)[0]
-            if key.split("-")[1:2] == [str(self._task)]:
+            if key.split("-")[1:2] == [str(self._task)] and name not in self._damaged:
                 items.setdefault(key, []).append(name)
         for key in self._loaded - by_key.keys():
             for name in self._taken.get(key, ()):
@@ -251,22 +253,26 @@ class HandingOver:
             items.pop(key, None)
         ready = {key for key, h in by_key.items() if h["to"] == self._task and h["phase"] == "load"}
         for key in sorted(ready | (items.keys() - by_key.keys())):
-            names = tuple(items.get(key, ()))
             if key in self._taken:
                 continue
-            states = [state for name in names for state in self._states(name)]
+            found = {name: states for name in items.get(key, ()) if (states := self._states(name)) is not None}
+            if not found and key not in by_key:
+                continue
+            names = tuple(found)
+            states = [state for name in names for state in found[name]]
             partitions = by_key[key]["partitions"] if key in by_key else sorted({p for p, _ in states})
             self._taken[key] = names
             self.work.append(Work(key, False, list(partitions), states, names))
 
-    def _states(self, name: str) -> Sequence[tuple[int, Any]]:
-        """States of an item; none of one that somebody else has put there, or that is damaged."""
+    def _states(self, name: str) -> Sequence[tuple[int, Any]] | None:
+        """States of an item; None of one that is damaged, or somebody else's: it is left where it is."""
         data = self._store.load(name)
         try:
             return unpacked(data or b"{}")
-        except Exception as e:  # noqa: BLE001 (whatever is in it: the others are loaded)
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OSError, EOFError, zlib.error) as e:
             log.warning("stormpilot: state %s cannot be read and is left out: %s", name, e)
-            return []
+            self._damaged.add(name)
+            return None
 
     def _answer(self, answered: Mapping[str, Any] | None) -> None:
         answer = {

@@ -291,6 +291,8 @@ def _topology(
             measured = True
         else:
             cores, measured = part.cpu_pcore_percent / 100, False
+        looks = measured and load.cpu != "declared"
+        polling = polling_cores(own, spout=used[e.component].kind == "spout") if looks else 0.0
         memory_mb, source = memory_of(part, is_declared, own if len(own) == e.end - e.start + 1 else [], load)
         memory[source].append(memory_mb)
         built.append(
@@ -299,7 +301,7 @@ def _topology(
                 end=e.end,
                 component=e.component,
                 cpu_mhz=cores * core_mhz,
-                polling_mhz=min(polling_cores(own), cores) * core_mhz if measured and load.cpu != "declared" else 0.0,
+                polling_mhz=min(polling, cores) * core_mhz,
                 memory_mb=memory_mb,
                 measured=measured,
                 queue_tuples=queue_tuples(own),

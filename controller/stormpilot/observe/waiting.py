@@ -45,14 +45,16 @@ def lanes(tasks: Sequence[TaskRates]) -> int:
     return max(1, sum(not r.in_jvm or (r.child_cores or 0.0) > LEAST_CHILD_CORES for r in tasks))
 
 
-def polling_cores(tasks: Sequence[TaskRates]) -> float:
-    """CPU with which the thread of a bolt's executor looks for tuples, cores; 0 where nobody measured that.
+def polling_cores(tasks: Sequence[TaskRates], *, spout: bool) -> float:
+    """CPU with which the thread of an executor looks for tuples, cores; 0 where nobody measured that.
 
     A thread also wakes up where its component waited, for a database for instance. So only the part of the time counts
     in which it executes nothing. What a spout waits for nobody tells.
     """
     busy = busy_ratio(tasks)
-    return 0.0 if busy is None else max(1.0 - busy, 0.0) * sum(r.polling_cores or 0.0 for r in tasks)
+    if busy is None and not any(tps > 0 for r in tasks for tps in r.received_tps.values()):
+        busy = 0.0
+    return 0.0 if spout or busy is None else max(1.0 - busy, 0.0) * sum(r.polling_cores or 0.0 for r in tasks)
 
 
 def mean_ms(sources: Sequence[TaskRates]) -> float | None:

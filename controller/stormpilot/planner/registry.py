@@ -24,6 +24,8 @@ from stormpilot.planner.placement.result import Result
 from stormpilot.planner.placement.slots import to_slots
 
 Value = float | int | str | bool | None
+MOST_ROUNDS = 4
+"""Plans that are made to find which wishes for sites cannot be met; after that all are given up."""
 
 
 Place = Callable[[Frame, Any, np.random.Generator, LeftS], "Layout | Result | Infeasible"]
@@ -74,9 +76,12 @@ class Planner:
         known = compiled if compiled is not None and compiled.model is model else compile_model(model)
         given_up = wishes & _hopeless(known)
         answer = self._plan(compile_model(model, given_up=given_up) if given_up else known, params, rng, left_s)
+        rounds = 0
         while isinstance(answer, Infeasible) and given_up < wishes:
             named = wishes & _components(model, answer.executors)
-            given_up = given_up | named if named - given_up else wishes
+            rounds += 1
+            some = named - given_up and rounds < MOST_ROUNDS and left_s() > 0
+            given_up = given_up | named if some else wishes
             answer = self._plan(compile_model(model, given_up=given_up), params, rng, left_s)
         if isinstance(answer, Plan) and (broken := broken_wishes(known, answer)):
             sites = {(t.id, c.id): c.site for t in model.topologies for c in t.components}

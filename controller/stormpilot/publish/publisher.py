@@ -24,6 +24,7 @@ from stormpilot.zookeeper.client import (
     TooLargeError,
     ZooKeeper,
     check_size,
+    size_of,
 )
 from stormpilot.zookeeper.paths import Paths
 
@@ -130,6 +131,7 @@ class Publisher:
         moves_read = self._zookeeper.read([p.moves(t) for t in beside], keep_denied=True)
         followed = dict(zip(beside, moves_read, strict=True))
         transactions: list[list[Step]] = [[]]
+        size = 0
         for entry, kept in zip(entries, numbers, strict=True):
             t = entry.plan.topology_id
             n = 1 + max((int(k) for k in kept if HISTORY_NUMBER.fullmatch(k)), default=0)
@@ -142,10 +144,14 @@ class Publisher:
                 None if node is None else node.version,
                 (also or {}).get(t, ()),
             ):
-                check_size([*self.epoch.checks, *steps])
-                if transactions[-1] and _bytes([*transactions[-1], *steps]) > TRANSACTION_BYTES:
+                more = size_of(steps)
+                if transactions[-1] and size + more > TRANSACTION_BYTES:
                     transactions.append([])
+                    size = 0
                 transactions[-1] += steps
+                size += more
+        for steps in transactions:
+            check_size([*self.epoch.checks, *steps])
         for steps in transactions:
             self._commit(steps)
         for entry, kept in zip(entries, numbers, strict=True):

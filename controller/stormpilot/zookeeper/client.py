@@ -390,12 +390,17 @@ class ZooKeeper:
 
 def check_size(steps: Sequence[Step]) -> None:
     """Raise `TooLargeError` for more than a server takes in one request by default (`jute.maxbuffer`)."""
-    sizes = {_path(s): len(_path(s)) + STEP_BYTES + (len(s.data) if isinstance(s, Put | Append) else 0) for s in steps}
-    if (size := sum(sizes.values())) > MOST_BYTES:
-        largest = max(sizes, key=lambda path: sizes[path])
+    if (size := size_of(steps)) > MOST_BYTES:
+        largest = max(steps, key=lambda step: size_of([step]))
         raise TooLargeError(
-            largest, f"with what is written beside it {size} bytes, over the limit of {MOST_BYTES} bytes of a request"
+            _path(largest),
+            f"with what is written beside it {size} bytes, over the limit of {MOST_BYTES} bytes of a request",
         )
+
+
+def size_of(steps: Iterable[Step]) -> int:
+    """Bytes of these steps in a request, or somewhat more."""
+    return sum(len(_path(s)) + STEP_BYTES + (len(s.data) if isinstance(s, Put | Append) else 0) for s in steps)
 
 
 def _path(step: Step) -> str:

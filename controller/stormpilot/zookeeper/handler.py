@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import socket
+import time
 from typing import Any
 
 from kazoo.handlers.threading import SequentialThreadingHandler
 from kazoo.hosts import collect_hosts
+
+KNOWN_S = 30.0
+"""Time after which addresses are looked up again."""
 
 
 def handler(hosts: str, connect_s: float) -> SequentialThreadingHandler:
@@ -16,9 +21,13 @@ def handler(hosts: str, connect_s: float) -> SequentialThreadingHandler:
     """
     found = SequentialThreadingHandler()
     connect_to = found.create_connection
+    number, until_s = 1, -math.inf
 
     def create_connection(*args: Any, timeout: float, **kwargs: Any) -> Any:
-        return connect_to(*args, timeout=min(timeout, connect_s / number_of_addresses(hosts)), **kwargs)
+        nonlocal number, until_s
+        if time.monotonic() >= until_s:
+            number, until_s = number_of_addresses(hosts), time.monotonic() + KNOWN_S
+        return connect_to(*args, timeout=min(timeout, connect_s / number), **kwargs)
 
     found.create_connection = create_connection
     return found

@@ -9,6 +9,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
+import builders
 from builders import supervisor
 from doubles.models import NOW_MS, PAIRED, SPREAD, Slots, subject, topology
 from doubles.models import model as model_of
@@ -22,10 +23,11 @@ from stormpilot.decide.decision import Decision
 from stormpilot.decide.judge import judge
 from stormpilot.decide.memory import Memory
 from stormpilot.decide.move_strategy import MoveStrategy
-from stormpilot.decide.predict import Prediction
+from stormpilot.decide.predict import Prediction, predict
 from stormpilot.decide.reasons import Reason
 from stormpilot.messages.moves import Spent
 from stormpilot.model.load import node_load_mhz, planned_load_mhz
+from stormpilot.model.subset import subset
 from stormpilot.model.values import (
     Assigned,
     Component,
@@ -248,3 +250,37 @@ def test_plan_that_brings_nothing_to_a_node_without_headroom_is_not_held() -> No
     slots: tuple[Slots, Slots] = (PAIRED, {("a", 2): (1, 3), ("c", 2): (2, 4)})
     verdict = judged(states, *slots, room_mhz={"a": 300.0})
     assert [d.reason for d in verdict.decisions.values()] == [Reason.GAIN, Reason.HEADROOM]
+
+
+def looking(polling_mhz: float, mhz: float, stays_mhz: float) -> tuple[Model, Plan]:
+    """`a`, 650 MHz in five executors that look for tuples with so much each, is to go to n1, where `b` stays."""
+    a = builders.topology("a", {"s": 1, "b": 4}, workers=1, cpu_mhz=130.0)
+    executors = [msgspec.structs.replace(e, polling_mhz=polling_mhz) for e in a.executors]
+    at = [Assigned(start=e.start, supervisor="n2", port=6700) for e in executors]
+    a = msgspec.structs.replace(a, executors=executors, assignment=at)
+    b = builders.topology("b", {"s": 1}, workers=1, cpu_mhz=stays_mhz)
+    b = msgspec.structs.replace(b, assignment=[Assigned(start=1, supervisor="n1", port=6700)])
+    worker = Worker(supervisor="n1", port=6701, executors=[(e.start, e.end) for e in executors])
+    plan = Plan(topologies=[TopologyPlan(id="a", workers=[worker])])
+    return Model(supervisors=[supervisor(n, mhz=mhz) for n in ("n1", "n2")], topologies=[a, b]), plan
+
+
+def held(model: Model, plan: Plan, room_mhz: dict[str, float] | None = None) -> Decision:
+    (moves,) = plan.topologies
+    prediction = predict(subset(model, {"a"}), plan, "measured")
+    decision = Decision("a", "publish", Reason.GAIN, "", moved_executors=5)
+    return hold_what_does_not_fit(model, {"a": decision}, {"a": moves}, {"a": prediction}, room_mhz)["a"]
+
+
+def test_cpu_of_looking_for_tuples_makes_room_beside_what_stays_too() -> None:
+    """1,150 MHz on a node of 1,000, of which half of 500 give way: as the plan's check says."""
+    assert held(*looking(100.0, 1000.0, 500.0)).action == "publish"
+    assert held(*looking(0.0, 1000.0, 500.0)).reason is Reason.INSUFFICIENT_CPU
+
+
+def test_headroom_is_kept_of_all_cpu_that_is_used() -> None:
+    """A node that voluntary plans may fill to 800 MHz is not full at 950: threads there go on looking."""
+    for polling_mhz in (0.0, 100.0):
+        refused = held(*looking(polling_mhz, 2000.0, 300.0), {"n1": 800.0, "n2": 800.0})
+        assert refused.reason is Reason.HEADROOM
+        assert "not to 950" in refused.text

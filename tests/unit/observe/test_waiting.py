@@ -47,14 +47,20 @@ def test_mean_latency_is_over_all_tuples_of_all_sources() -> None:
 def test_a_thread_polls_where_it_executes_nothing() -> None:
     """200 tuples/s of 2 ms: two fifths of the time it may have waited for something else."""
     busy = {"received_tps": {(9, "default"): 200.0}, "execute_ms": 2.0}
-    assert polling_cores([task(1, polling_cores=0.05, **busy)]) == pytest.approx(0.03)
+    assert polling_cores([task(1, polling_cores=0.05, **busy)], spout=False) == pytest.approx(0.03)
     full = {"received_tps": {(9, "default"): 200.0}, "execute_ms": 7.0}
-    assert polling_cores([task(1, polling_cores=0.05, **full)]) == 0.0
-    assert polling_cores([task(1, **busy)]) == 0.0, "an older hook does not tell"
+    assert polling_cores([task(1, polling_cores=0.05, **full)], spout=False) == 0.0
+    assert polling_cores([task(1, **busy)], spout=False) == 0.0, "an older hook does not tell"
 
 
 def test_what_a_spout_waits_for_nobody_tells() -> None:
-    assert polling_cores([task(1, polling_cores=0.05)]) == 0.0
+    assert polling_cores([task(1, polling_cores=0.05)], spout=True) == 0.0
+
+
+def test_a_bolt_to_which_nothing_comes_only_polls() -> None:
+    assert polling_cores([task(1, polling_cores=0.05)], spout=False) == 0.05
+    few = task(1, polling_cores=0.05, received_tps={(9, "default"): 0.1})
+    assert polling_cores([few], spout=False) == 0.0, "none of them was timed: each may have waited long"
 
 
 def test_each_task_with_a_process_of_its_own_is_a_lane() -> None:

@@ -11,7 +11,8 @@ import pytest
 from builders import assigned, located, supervisor, topology, traffic
 from stormpilot.model.values import Infeasible, Model, Plan, Supervisor
 from stormpilot.model.violations import violations
-from stormpilot.planner import compute
+from stormpilot.planner import PLANNERS, compute
+from stormpilot.planner.registry import MOST_ROUNDS, Planner, run
 
 each_planner = pytest.mark.parametrize("name", ["default", "offline", "online", "otd", "rsm", "ras-order"])
 
@@ -86,6 +87,28 @@ def test_a_wish_that_nobody_can_meet_takes_no_other_from_its_site(name, slots):
     assert [note for note in answer.notes if "wishes" in note] == [
         "wishes for a site that are not required were given up: a (north)"
     ]
+
+
+@pytest.mark.parametrize(("left_s", "most"), [(60.0, MOST_ROUNDS + 1), (0.0, 2)])
+def test_many_wishes_that_cannot_be_met_cost_few_plans(
+    monkeypatch: pytest.MonkeyPatch, left_s: float, most: int
+) -> None:
+    nodes = [supervisor(f"s{i}", 1, mhz=50.0, site=f"site{i}") for i in range(20)]
+    wishes = topology("t", {f"c{i}": 1 for i in range(20)}, workers=4, sites={f"c{i}": f"site{i}" for i in range(20)})
+    parts = [msgspec.structs.replace(c, site_required=False) for c in wishes.components]
+    model = Model(
+        supervisors=[*nodes, supervisor("plain", 4)], topologies=[msgspec.structs.replace(wishes, components=parts)]
+    )
+    runs, plan = [0], Planner._plan
+
+    def counted(self, *arguments):
+        runs[0] += 1
+        return plan(self, *arguments)
+
+    monkeypatch.setattr(Planner, "_plan", counted)
+    answer = run(PLANNERS["default"], model, {}, 0, lambda: left_s)
+    assert isinstance(answer, Plan) or not left_s
+    assert 2 <= runs[0] <= most
 
 
 @each_planner

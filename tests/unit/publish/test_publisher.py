@@ -147,7 +147,9 @@ def test_what_goes_with_a_plan_is_written_in_its_transaction(zookeeper: MemoryZo
 def room_for_two(monkeypatch: pytest.MonkeyPatch) -> int:
     """A transaction holds two plans with their history."""
     one = entry("p-0", "t-0-1")
-    size = 2 * (len(encode(one)) + len(encode(one.plan))) + 100
+    plan, told = PATHS.plan("t-0-1"), PATHS.plan_history("t-0-1", "0000000001")
+    steps = [Put(plan, encode(one.plan), None), Put(told, encode(one), None)]
+    size = 2 * client.size_of(steps) + 100
     monkeypatch.setattr(module, "TRANSACTION_BYTES", size)
     return size
 
@@ -229,6 +231,16 @@ def test_a_plan_that_is_too_large_for_zookeeper_is_refused_before_anything_of_it
     with pytest.raises(TooLargeError, match=f"{ID}.*: with what is written beside it [0-9]+ bytes"):
         publisher.publish([entry("p-0", "small-1-1"), huge], {})
     assert zookeeper.commits == []
+
+
+def test_plans_of_many_small_topologies_go_in_as_many_requests_as_servers_take(zookeeper: MemoryZooKeeper) -> None:
+    """Each step has a path and a header beside its data: hundreds of them count."""
+    publisher = leader(zookeeper)
+    zookeeper.commits.clear()
+    names = [f"{'orders-of-a-region-' * 3}{i}-1-1700000000" for i in range(1200)]
+    publisher.publish([entry("p-1", t) for t in names], {}, [MoveState(topology_id=t, plan_id="p-1") for t in names])
+    assert len(zookeeper.commits) > 1
+    assert published(zookeeper, names[-1]) == "p-1"
 
 
 def test_a_plan_that_is_too_large_for_a_znode_is_told_as_such(

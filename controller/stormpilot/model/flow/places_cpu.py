@@ -20,7 +20,7 @@ from stormpilot.model.flow.arrays import (
     NODE_RECEIVED,
     NODE_SENT,
 )
-from stormpilot.model.values import Model
+from stormpilot.model.values import Executor, Model
 
 TRANSFER_S = 0.05
 """Of a worker that sends (gets) a tuple in so many seconds, the threads that send (receive) are awake about half of the
@@ -97,11 +97,18 @@ def places_mhz(compiled: Compiled, placement: Ints, received: Floats, sums: Floa
 
 
 def proved_mhz(compiled: Compiled, placement: Ints) -> Floats:
+    """CPU that executors can do with under a complete placement on nodes that are full; E, MHz.
+
+    That is what they use there (`used_mhz`), less what looking for tuples gives up where others need the CPU.
+    """
+    return np.asarray(np.maximum(used_mhz(compiled, placement) - given_up_mhz(compiled), 0.0), dtype=np.float64)
+
+
+def used_mhz(compiled: Compiled, placement: Ints) -> Floats:
     """CPU of every executor under a complete placement, with the pairs as measured: what can be relied on; E, MHz.
 
     That is what executors are measured to use, less what they save by their places: not all of it (`SAVED_ERRORS`), and
-    nothing where no law was learned, or an executor has no place now. And less what looking for tuples gives up where
-    others need the CPU (`GIVES_WAY`).
+    nothing where no law was learned, or an executor has no place now.
     """
     c = compiled
     then = np.where(c.current == NOWHERE, NOWHERE, placement)
@@ -112,14 +119,18 @@ def proved_mhz(compiled: Compiled, placement: Ints) -> Floats:
     trusted = np.array([0.0 if e is None else max(1.0 - SAVED_ERRORS * max(e, LEAST_ERROR), 0.0) for e in errors])
     trusted = trusted[c.topology]
     saved *= np.where((saved > 0) | (trusted == 0), trusted, 1.0)
-    return np.asarray(np.maximum(c.cpu_mhz - saved - given_up_mhz(c), 0.0), dtype=np.float64)
+    return np.asarray(np.maximum(c.cpu_mhz - saved, 0.0), dtype=np.float64)
 
 
 def given_up_mhz(compiled: Compiled) -> Floats:
     """CPU of looking for tuples that executors do without where others need it; E, MHz."""
     executors = (e for t in compiled.model.topologies for e in sorted(t.executors, key=lambda e: e.start))
-    polling = np.array([e.polling_mhz for e in executors], dtype=np.float64)
-    return GIVES_WAY * np.minimum(polling, compiled.cpu_mhz)
+    return np.array([gives_up_mhz(e) for e in executors], dtype=np.float64)
+
+
+def gives_up_mhz(executor: Executor) -> float:
+    """The same of one."""
+    return GIVES_WAY * min(executor.polling_mhz, executor.cpu_mhz)
 
 
 def may_need_less(model: Model) -> bool:

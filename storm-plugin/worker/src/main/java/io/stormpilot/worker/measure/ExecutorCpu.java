@@ -5,8 +5,10 @@ import io.stormpilot.worker.count.Threads;
 import io.stormpilot.worker.measure.Proc.Child;
 import java.util.ArrayList;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 
 /**
  * CPU of one executor since its start: its threads in the JVM, and the processes that its thread
@@ -20,6 +22,8 @@ public final class ExecutorCpu {
   private final List<TaskCounters> tasks = new ArrayList<>();
   private final Map<Thread, Long> threadNanos = new HashMap<>();
   private final Map<Child, Long> childNanos = new HashMap<>();
+  private final Map<Child, Long> childBefore = new HashMap<>();
+  private final Set<Child> fell = new HashSet<>();
 
   ExecutorCpu(JvmCpu jvm, Proc proc, WakeUps wakeUps) {
     this.jvm = jvm;
@@ -64,7 +68,7 @@ public final class ExecutorCpu {
           childNanos.putIfAbsent(child, 0L);
         }
       }
-      childNanos.replaceAll((child, before) -> Math.max(before, proc.cpuNanos(child)));
+      childNanos.replaceAll(this::grown);
     }
   }
 
@@ -93,6 +97,28 @@ public final class ExecutorCpu {
       sum += held == null ? 0 : held;
     }
     return sum;
+  }
+
+  /**
+   * CPU of a child process so far. What of it the kernel forgets, with a process that nobody waited
+   * for, stays counted; what is used later counts from there, as soon as two readings are lower.
+   */
+  private long grown(Child child, long told) {
+    long now = proc.cpuNanos(child);
+    long before = childBefore.getOrDefault(child, 0L);
+    if (now < 0) {
+      return told; // it ended
+    }
+    boolean lower = now < before;
+    if (!lower || fell.contains(child)) {
+      childBefore.put(child, now);
+    }
+    if (lower) {
+      fell.add(child);
+      return told;
+    }
+    fell.remove(child);
+    return told + now - before;
   }
 
   private long read(Thread thread) {

@@ -10,10 +10,11 @@ final class Polling {
   private final WakeUps wakeUps;
   private Thread thread;
   private long threadId;
-  private long waitsBefore;
+  private long waitsBefore = -1;
   private long cpuBefore;
   private long atBefore;
   private double nanos;
+  private boolean known;
 
   Polling(Proc proc, WakeUps wakeUps) {
     this.proc = proc;
@@ -27,17 +28,18 @@ final class Polling {
    * @param atNanos of {@link System#nanoTime}
    */
   void read(Thread own, long cpuNanos, long atNanos) {
-    boolean same = own == thread && threadId > 0;
-    if (!same) {
+    if (own != thread) {
       thread = own;
       threadId = proc.threadId(own.getName());
+      waitsBefore = -1;
     }
     long waits = threadId > 0 ? proc.waits(threadId) : -1;
     if (waits < 0) {
-      threadId = -1; // it ended, or this is not Linux
+      waitsBefore = -1; // it ended, or this is not Linux
       return;
     }
-    if (same && atNanos > atBefore && waits >= waitsBefore) {
+    known = true;
+    if (waitsBefore >= 0 && atNanos > atBefore && waits >= waitsBefore) {
       double count = waits - waitsBefore;
       double each = wakeUps.nanos(count * 1e9 / (atNanos - atBefore));
       nanos += Math.min(Math.max(0, cpuNanos - cpuBefore), count * each);
@@ -47,8 +49,8 @@ final class Polling {
     atBefore = atNanos;
   }
 
-  /** CPU so far, or null while the thread is not known. */
+  /** CPU so far, or null while no thread was known. */
   Double nanos() {
-    return threadId > 0 ? (Double) nanos : null;
+    return known ? (Double) nanos : null;
   }
 }

@@ -95,6 +95,25 @@ class PollingTest {
     assertEquals(before + 100 * wakeUps.nanos(100), polling.nanos(), 1e-6);
   }
 
+  /** A counter that became unknown would look like one that went back. */
+  @Test
+  void whatWasToldIsToldAlsoWhileNothingCanBeRead() throws IOException {
+    thread(10, "Thread-19-mid-e", 0);
+    polling.read(own, 0, SECOND);
+    thread(10, "Thread-19-mid-e", 1000);
+    polling.read(own, SECOND, 2 * SECOND);
+    double before = polling.nanos();
+    Files.delete(root.resolve("self/task/10/status"));
+    polling.read(own, 2 * SECOND, 3 * SECOND);
+    assertEquals(before, polling.nanos());
+    thread(10, "Thread-19-mid-e", 9000);
+    polling.read(own, 3 * SECOND, 4 * SECOND);
+    assertEquals(before, polling.nanos(), "the time in between is lost");
+    thread(10, "Thread-19-mid-e", 9100);
+    polling.read(own, 4 * SECOND, 5 * SECOND);
+    assertEquals(before + 100 * wakeUps.nanos(100), polling.nanos(), 1e-6);
+  }
+
   @Test
   void aThreadThatIsNotFoundTellsNothing() throws IOException {
     polling.read(own, SECOND, SECOND);
