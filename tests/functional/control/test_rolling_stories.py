@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from doubles import snapshots
 from doubles.rolling_jobs import APART, HALF, SOURCE_TOO, TOGETHER, all_active, begun, nodes, operator, world
 from doubles.wanted import Slots, plan_in
 from doubles.world import World
@@ -297,6 +298,20 @@ def test_a_rollback_waits_until_tasks_whose_keyed_state_is_on_its_way_are_back()
     w.tell(400)
     rolled_back(w, t)
     assert w.zookeeper.read([w.paths.request(t)]) == [None]
+
+
+@pytest.mark.parametrize("silent", [False, True])
+def test_a_drain_moves_a_task_that_reports_nothing_by_a_restart(silent: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A step would give it its tuples before anybody sees it work; so none begins that could only give up."""
+    if silent:
+        monkeypatch.setattr(snapshots, "REPORTING", (1, 2, 4))
+    w, t = world()
+    away = {("a", 6700): (1, 4, 5, 6), ("b", 6700): (2,), ("b", 6701): (3,)}
+    w.wanted = {t: away}
+    operate.drain(operator(w), "host-c")
+    w.tell(200)
+    assert nodes(w.slots(t)) == nodes(away)
+    assert (w.rollout(t) is None) == silent
 
 
 def test_a_supervisor_that_is_lost_ends_it_and_the_repair_goes_before() -> None:
