@@ -36,8 +36,9 @@ from stormpilot.observe.observer import Observer
 from stormpilot.observe.reader import Reader
 from stormpilot.publish.epoch import raise_epoch
 from stormpilot.publish.publisher import Publisher
-from stormpilot.zookeeper.client import Append, Delete, Node, NodeStat, Put, Step
+from stormpilot.zookeeper.client import Node, NodeStat
 from stormpilot.zookeeper.paths import Paths
+from stormpilot.zookeeper.transaction import Append, Delete, Put, Step
 
 ROUNDS = int(PERIOD_S / REPORT_S)
 """Reports of every task in a cycle."""

@@ -10,7 +10,8 @@ from contract.zookeeper_contract import ZooKeeperContract
 from doubles.memory_zookeeper import MemoryZooKeeper
 from stormpilot.errors import RefusedError
 from stormpilot.local.zookeeper import LocalZooKeeper
-from stormpilot.zookeeper.client import Put, ZooKeeper, connect
+from stormpilot.zookeeper.client import ZooKeeper, connect
+from stormpilot.zookeeper.transaction import Put
 
 
 class TestInMemory(ZooKeeperContract):

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from stormpilot.zookeeper.client import Append, Check, ConflictError, Delete, Put
+from stormpilot.zookeeper.client import ConflictError
+from stormpilot.zookeeper.transaction import Append, Check, Delete, Put
 
 
 class ZooKeeperContract:

@@ -14,7 +14,8 @@ from docker.models.containers import Container
 from contract.zookeeper_contract import ZooKeeperContract
 from scene import until
 from stormpilot.doctor import ensemble
-from stormpilot.zookeeper.client import Put, ZooKeeper, connect
+from stormpilot.zookeeper.client import ZooKeeper, connect
+from stormpilot.zookeeper.transaction import Put
 
 os.environ.setdefault("TESTCONTAINERS_RYUK_DISABLED", "true")  # fixtures end what they start; Ryuk needs another image
 

@@ -4,18 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from stormpilot.zookeeper.client import (
-    Append,
-    Check,
-    ConflictError,
-    Delete,
-    DeniedError,
-    Node,
-    NodeStat,
-    Put,
-    Step,
-    check_size,
-)
+from stormpilot.zookeeper.client import ConflictError, DeniedError, Node, NodeStat
+from stormpilot.zookeeper.transaction import Append, Check, Delete, Put, Step, check_size
 
 
 class MemoryZooKeeper:

@@ -11,7 +11,7 @@ from stormpilot.messages.core import HistoryEntry, encode
 from stormpilot.messages.settings import AuditRecord
 from stormpilot.printable import counted
 from stormpilot.publish.publisher import Publisher
-from stormpilot.zookeeper.client import Append, Delete, Put, Step
+from stormpilot.zookeeper.transaction import Append, Delete, Put, Step
 
 
 @dataclass(frozen=True)

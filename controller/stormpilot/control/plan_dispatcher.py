@@ -29,7 +29,8 @@ from stormpilot.observe.observer import Observation
 from stormpilot.publish.message import PlanSet, history_entry, plan_message
 from stormpilot.publish.publisher import NOT_OURS, Publisher
 from stormpilot.rollout.feasibility import RolloutSteps
-from stormpilot.zookeeper.client import Delete, DeniedError, Step, TooLargeError
+from stormpilot.zookeeper.client import DeniedError
+from stormpilot.zookeeper.transaction import Delete, Step, TooLargeError
 
 DENIED_S = 600.0
 """So long a topology of which a znode was refused is not planned with others."""

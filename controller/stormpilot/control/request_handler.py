@@ -28,7 +28,8 @@ from stormpilot.decide.requests import RequestOutcome, answer
 from stormpilot.messages.core import HistoryEntry
 from stormpilot.messages.settings import Request
 from stormpilot.publish.publisher import Publisher
-from stormpilot.zookeeper.client import ConflictError, DeniedError, Step
+from stormpilot.zookeeper.client import ConflictError, DeniedError
+from stormpilot.zookeeper.transaction import Step
 
 log = structlog.get_logger(__name__)
 

@@ -40,7 +40,8 @@ from stormpilot.rollout.routing import settled_table
 from stormpilot.rollout.state_machine import Next, given_back, next_of
 from stormpilot.rollout.step_plan import Names, plan_of_step, record_of_step
 from stormpilot.rollout.steps import sequence
-from stormpilot.zookeeper.client import Append, ConflictError, Delete, Put, Step
+from stormpilot.zookeeper.client import ConflictError
+from stormpilot.zookeeper.transaction import Append, Delete, Put, Step
 
 log = structlog.get_logger(__name__)
 

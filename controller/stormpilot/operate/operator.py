@@ -19,8 +19,9 @@ from stormpilot.messages.settings import AuditRecord
 from stormpilot.operate.change import Change
 from stormpilot.operate.topology_ref import UnknownTopologyError, check_reference, topology_ref
 from stormpilot.printable import listed
-from stormpilot.zookeeper.client import Append, ConflictError, Delete, Node, Put, Step, ZooKeeper
+from stormpilot.zookeeper.client import ConflictError, Node, ZooKeeper
 from stormpilot.zookeeper.paths import Paths
+from stormpilot.zookeeper.transaction import Append, Delete, Put, Step
 
 M = TypeVar("M", bound=Message)
 TRIES = 5

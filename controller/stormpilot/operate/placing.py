@@ -18,8 +18,9 @@ from stormpilot.printable import counted
 from stormpilot.publish.epoch import raise_epoch
 from stormpilot.publish.message import PlanSet, history_entry, plan_message
 from stormpilot.publish.publisher import Publisher
-from stormpilot.zookeeper.client import Append, ZooKeeper
+from stormpilot.zookeeper.client import ZooKeeper
 from stormpilot.zookeeper.paths import Paths
+from stormpilot.zookeeper.transaction import Append
 
 POLL_S = 0.25
 PLAN_KEY = "stormpilot.plan.key.file"

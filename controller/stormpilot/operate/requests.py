@@ -14,7 +14,8 @@ from stormpilot.operate.parameters import ProposedPlan, RunningTopology, StepsBa
 from stormpilot.operate.pauses import mode_of
 from stormpilot.operate.views import audit, before_first, history
 from stormpilot.printable import counted
-from stormpilot.zookeeper.client import ConflictError, Put
+from stormpilot.zookeeper.client import ConflictError
+from stormpilot.zookeeper.transaction import Put
 
 ROLLBACKS = ("ROLLBACK", "ROLLBACK_EFFECT")
 """Reasons of plans that undo the one before them."""

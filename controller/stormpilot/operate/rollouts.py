@@ -14,7 +14,8 @@ from stormpilot.observe.reader import Versioned
 from stormpilot.operate.change import Change
 from stormpilot.operate.operator import TRIES, Operator
 from stormpilot.operate.parameters import RunningTopology
-from stormpilot.zookeeper.client import ConflictError, Node, Put
+from stormpilot.zookeeper.client import ConflictError, Node
+from stormpilot.zookeeper.transaction import Put
 
 
 class RolloutView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

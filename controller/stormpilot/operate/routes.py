@@ -28,7 +28,8 @@ from stormpilot.operate.change import Change
 from stormpilot.operate.operator import Operator
 from stormpilot.operate.parameters import ComponentName, DrainTimeout, RunningTopology, TaskId
 from stormpilot.printable import counted
-from stormpilot.zookeeper.client import ConflictError, Put
+from stormpilot.zookeeper.client import ConflictError
+from stormpilot.zookeeper.transaction import Put
 
 
 def shift_route(

@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from stormpilot.messages.limits import LARGEST_INT
-from stormpilot.zookeeper.client import Check, ConflictError, Put, ZooKeeper
+from stormpilot.zookeeper.client import ConflictError, ZooKeeper
 from stormpilot.zookeeper.paths import Paths
+from stormpilot.zookeeper.transaction import Check, Put
 
 MOST_DIGITS = 18
 MOST_AHEAD = 1_000_000_000

@@ -15,18 +15,9 @@ from stormpilot.messages.moves import MoveState
 from stormpilot.messages.rollouts import whole_plans
 from stormpilot.messages.signing import signed, signed_by
 from stormpilot.publish.epoch import Epoch
-from stormpilot.zookeeper.client import (
-    Append,
-    ConflictError,
-    DeniedError,
-    Put,
-    Step,
-    TooLargeError,
-    ZooKeeper,
-    check_size,
-    size_of,
-)
+from stormpilot.zookeeper.client import ConflictError, DeniedError, ZooKeeper
 from stormpilot.zookeeper.paths import Paths
+from stormpilot.zookeeper.transaction import Append, Put, Step, TooLargeError, check_size, size_of
 
 log = structlog.get_logger(__name__)
 

@@ -13,9 +13,10 @@ from typing import Any
 from stormpilot.errors import UnreachableError
 from stormpilot.sizing.performance import rate_text
 from stormpilot.sizing.stability import Slope, latency_slope
-from stormpilot.zookeeper.client import ConflictError, Put, ZooKeeper
+from stormpilot.zookeeper.client import ConflictError, ZooKeeper
 from stormpilot.zookeeper.login import Login
 from stormpilot.zookeeper.paths import Paths
+from stormpilot.zookeeper.transaction import Put
 
 POLL_S = 0.25
 EMPTY_S = 90.0

@@ -37,12 +37,11 @@ from stormpilot.errors import RefusedError, UnreachableError, UsageError
 from stormpilot.zookeeper.handler import handler
 from stormpilot.zookeeper.login import Login
 from stormpilot.zookeeper.probe import tls_problem
+from stormpilot.zookeeper.transaction import Append, Check, Delete, Put, Step, check_size
 
 Watch = Callable[[WatchedEvent], None]
 NOBODY = Login()
 _PIPELINE = 500
-MOST_BYTES, STEP_BYTES = 1_000_000, 100
-"""Of a request, somewhat below `jute.maxbuffer` by default; of a step beside its path and data, at most."""
 CONNECT_S = 5.0
 """Time that a command waits for the connection: enough to try every host."""
 _silent = logging.getLogger("stormpilot.kazoo")
@@ -68,14 +67,6 @@ class DeniedError(RefusedError):
         self.path = path
 
 
-class TooLargeError(RefusedError):
-    """Too much for one request to ZooKeeper, which would end the connection; `path` is the largest znode of it."""
-
-    def __init__(self, path: str, why: str):
-        super().__init__(f"{path}: {why}")
-        self.path = path
-
-
 @dataclass(frozen=True)
 class Node:
     """A znode: its data, the version for compare-and-set, and when it was last written (ZooKeeper's clock).
@@ -97,53 +88,6 @@ class NodeStat:
     written_at_ms: int
     bytes: int
     children: int
-
-
-@dataclass(frozen=True)
-class Check:
-    """Part of a transaction: `path` must still have this version."""
-
-    path: str
-    version: int
-
-
-@dataclass(frozen=True)
-class Put:
-    """Part of a transaction: write `data`; `version` None creates the znode, which must not exist.
-
-    `world_reads`: workers, who know no password of ours, can read what is created. `writers` (scheme and id) may do all
-    there but change the access list.
-    """
-
-    path: str
-    data: bytes
-    version: int | None
-    world_reads: bool = False
-    writers: Sequence[tuple[str, str]] = ()
-
-
-@dataclass(frozen=True)
-class Append:
-    """Part of a transaction: create `prefix` with the next number of its parent behind it."""
-
-    prefix: str
-    data: bytes
-
-    @property
-    def path(self) -> str:
-        """Text of an error."""
-        return self.prefix
-
-
-@dataclass(frozen=True)
-class Delete:
-    """Part of a transaction: remove `path`, which must still have this version."""
-
-    path: str
-    version: int
-
-
-Step = Check | Put | Append | Delete
 
 
 class ZooKeeper:
@@ -386,25 +330,6 @@ class ZooKeeper:
             ) from e
         except NoAuthError as e:
             raise DeniedError(path) from e
-
-
-def check_size(steps: Sequence[Step]) -> None:
-    """Raise `TooLargeError` for more than a server takes in one request by default (`jute.maxbuffer`)."""
-    if (size := size_of(steps)) > MOST_BYTES:
-        largest = max(steps, key=lambda step: size_of([step]))
-        raise TooLargeError(
-            _path(largest),
-            f"with what is written beside it {size} bytes, over the limit of {MOST_BYTES} bytes of a request",
-        )
-
-
-def size_of(steps: Iterable[Step]) -> int:
-    """Bytes of these steps in a request, or somewhat more."""
-    return sum(len(_path(s)) + STEP_BYTES + (len(s.data) if isinstance(s, Put | Append) else 0) for s in steps)
-
-
-def _path(step: Step) -> str:
-    return step.prefix if isinstance(step, Append) else step.path
 
 
 def connect(hosts: str, *, login: Login = NOBODY) -> ZooKeeper:

@@ -16,9 +16,10 @@ from stormpilot.config import Config
 from stormpilot.local.zookeeper import LocalZooKeeper
 from stormpilot.messages.controller_state import ControllerState
 from stormpilot.messages.core import ClusterSnapshot
-from stormpilot.zookeeper.client import Put, ZooKeeper
+from stormpilot.zookeeper.client import ZooKeeper
 from stormpilot.zookeeper.login import Login
 from stormpilot.zookeeper.paths import Paths
+from stormpilot.zookeeper.transaction import Put
 
 from .conftest import SPREAD, Controller, message
 

@@ -32,8 +32,9 @@ from stormpilot.operate import Operator
 from stormpilot.planner import compute
 from stormpilot.publish.epoch import raise_epoch
 from stormpilot.publish.publisher import Publisher
-from stormpilot.zookeeper.client import Node, Step, Watch, ZooKeeper, connect
+from stormpilot.zookeeper.client import Node, Watch, ZooKeeper, connect
 from stormpilot.zookeeper.paths import Paths
+from stormpilot.zookeeper.transaction import Step
 
 pytestmark = pytest.mark.zookeeper
 

@@ -16,7 +16,7 @@ from stormpilot.decide.reasons import Reason
 from stormpilot.messages.core import HistoryEntry, decode
 from stormpilot.messages.settings import AuditRecord
 from stormpilot.operate import Operator
-from stormpilot.zookeeper.client import Append, Delete, Step
+from stormpilot.zookeeper.transaction import Append, Delete, Step
 
 HERE: Slots = {("a", 6700): (1, 4, 6), ("b", 6700): (2, 3, 5)}
 NEAR: Slots = {("a", 6700): (1, 2, 4), ("b", 6700): (3, 5, 6)}

@@ -14,7 +14,8 @@ from stormpilot.decide.events import EventKind
 from stormpilot.errors import RefusedError
 from stormpilot.messages.core import decode
 from stormpilot.messages.moves import MoveState
-from stormpilot.zookeeper.client import ConflictError, DeniedError, Put, Step
+from stormpilot.zookeeper.client import ConflictError, DeniedError
+from stormpilot.zookeeper.transaction import Put, Step
 
 
 @pytest.fixture

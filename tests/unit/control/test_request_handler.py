@@ -19,7 +19,8 @@ from stormpilot.decide.reasons import Reason
 from stormpilot.messages.core import HistoryEntry, decode, encode
 from stormpilot.messages.settings import ModeSetting
 from stormpilot.operate import Operator
-from stormpilot.zookeeper.client import Delete, DeniedError, Step
+from stormpilot.zookeeper.client import DeniedError
+from stormpilot.zookeeper.transaction import Delete, Step
 
 HERE: Slots = {("a", 6700): (1, 4, 6), ("b", 6700): (2, 3, 5)}
 BESIDE: Slots = {("a", 6701): (1, 4, 6), ("b", 6701): (2, 3, 5)}

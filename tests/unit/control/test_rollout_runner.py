@@ -22,7 +22,8 @@ from stormpilot.messages.routes import Routes
 from stormpilot.messages.settings import ModeSetting
 from stormpilot.operate import Operator
 from stormpilot.publish.publisher import DeposedError
-from stormpilot.zookeeper.client import ConflictError, Put
+from stormpilot.zookeeper.client import ConflictError
+from stormpilot.zookeeper.transaction import Put
 
 
 @pytest.fixture

@@ -13,9 +13,10 @@ from stormpilot.messages.moves import MoveState
 from stormpilot.publish import publisher as module
 from stormpilot.publish.epoch import raise_epoch
 from stormpilot.publish.publisher import KEPT_PLANS, DeposedError, Publisher
-from stormpilot.zookeeper import client
-from stormpilot.zookeeper.client import ConflictError, Put, TooLargeError
+from stormpilot.zookeeper import transaction
+from stormpilot.zookeeper.client import ConflictError
 from stormpilot.zookeeper.paths import Paths
+from stormpilot.zookeeper.transaction import Put, TooLargeError
 
 PATHS = Paths()
 ID, OTHER = "flights-1", "wordcount-1"
@@ -149,7 +150,7 @@ def room_for_two(monkeypatch: pytest.MonkeyPatch) -> int:
     one = entry("p-0", "t-0-1")
     plan, told = PATHS.plan("t-0-1"), PATHS.plan_history("t-0-1", "0000000001")
     steps = [Put(plan, encode(one.plan), None), Put(told, encode(one), None)]
-    size = 2 * client.size_of(steps) + 100
+    size = 2 * transaction.size_of(steps) + 100
     monkeypatch.setattr(module, "TRANSACTION_BYTES", size)
     return size
 
@@ -226,7 +227,7 @@ def test_a_plan_that_is_too_large_for_zookeeper_is_refused_before_anything_of_it
     """A server would end the connection, and it looked like one that was lost, again and again."""
     publisher = leader(zookeeper)
     huge = entry("p-1", executors=3000)
-    monkeypatch.setattr(client, "MOST_BYTES", len(encode(huge.plan)))
+    monkeypatch.setattr(transaction, "MOST_BYTES", len(encode(huge.plan)))
     zookeeper.commits.clear()
     with pytest.raises(TooLargeError, match=f"{ID}.*: with what is written beside it [0-9]+ bytes"):
         publisher.publish([entry("p-0", "small-1-1"), huge], {})

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from stormpilot.zookeeper import handler as module
-from stormpilot.zookeeper.client import MOST_BYTES, Append, Delete, Put, TooLargeError, check_size
 from stormpilot.zookeeper.handler import handler, number_of_addresses
+from stormpilot.zookeeper.transaction import MOST_BYTES, Append, Delete, Put, TooLargeError, check_size
 
 ADDRESSES = {"zk-headless": ["10.0.0.1", "10.0.0.2", "10.0.0.3"], "zk1": ["10.0.0.9"]}
 
