@@ -10,6 +10,7 @@ from benchmarks.headlines.cases import AIM
 from benchmarks.headlines.contenders import LATENCY, WHO
 from benchmarks.headlines.figures import PROSE, cases, cpu, latency, measured, most, pairs, spread, stays_as_it_is
 from benchmarks.headlines.phases import unevenness
+from stormpilot.config import DecideSection
 
 ONLINE_CLAIM, ONLINE_WANTED = "20% to 30% lower than default [A13]", -0.20
 CARRIED, CAUGHT_UP = 0.95, 1.2
@@ -60,7 +61,8 @@ def notes(found: dict[str, Any]) -> list[str]:
             continue
         to_default = pairs(found, case, "best", "default", latency)
         if to_default and statistics.median(to_default) >= 0:
-            told.append(f"`best` is not below default on the {PROSE[case]}: {_beside(found, case, 'best', 'default')}.")
+            beside = _beside(found, case, "best", "default")
+            told.append(f"`best` is not below default on the {PROSE[case]}: {beside}.{_left_alone(found, case)}")
         told += _online_misses(found, case) + _no_less_latency(found, case)
         missed = pairs(found, case, "best", "online", latency)
         if missed and statistics.median(missed) >= 0:
@@ -96,6 +98,19 @@ def _beside(found: dict[str, Any], case: str, who: str, other: str) -> str:
         f"{both(lambda o: o['at_rate']['inter_node_share'], '.0%')} between nodes; the busiest node is used to "
         f"{both(busiest, '.0%')}, {both(lambda o: unevenness(o['at_rate']), '.2f')} times the mean one; the passes "
         f"{overlap} ({min(here):.1f} to {max(here):.1f}, {min(there):.1f} to {max(there):.1f} ms)"
+    )
+
+
+def _left_alone(found: dict[str, Any], case: str) -> str:
+    """A sentence where a controller would not move for what `best` saves; empty where it would."""
+    ones, least = measured(found, case), DecideSection().gain_threshold_ratio
+    best, default = (statistics.median(o["at_rate"]["inter_node_share"] for o in ones[w]) for w in ("best", "default"))
+    saves = 1 - best / default if default else 0.0
+    if saves >= least:
+        return ""
+    return (
+        f" A controller would leave it as it is: {max(saves, 0.0):.0%} less traffic between nodes is below the "
+        f"{least:.0%} of `decide.gain_threshold_ratio`."
     )
 
 

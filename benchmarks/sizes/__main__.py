@@ -16,7 +16,7 @@ import msgspec
 from rich.console import Console
 
 from benchmarks.command import STARTED_S, exit_with, machine, results_of, resumable, say
-from benchmarks.sizes import cluster, day, page
+from benchmarks.sizes import cluster, day, outcome, page
 from benchmarks.sizes.cases import cases
 from benchmarks.sizes.compare import TASKS, measured_models, published_models, rows, with_predictions
 from benchmarks.sizes.dags import ALL, MICRO_TPS, linear_of
@@ -33,6 +33,7 @@ def main() -> int:
     """Make the tables, carry out what is missing; 0 when every size holds."""
     parser = argparse.ArgumentParser(prog="make bench-sizes", description=__doc__)
     parser.add_argument("--only", help="carry out cases whose name has this in it, such as grid or local")
+    parser.add_argument("--repetitions", type=int, default=1, help="of every case that is carried out")
     resumable(parser, "docs/results/sizes.md")
     arguments = parser.parse_args()
     results_of(OUT, restart=arguments.restart)
@@ -43,18 +44,19 @@ def main() -> int:
         tasks = [task for task in TASKS if task in measured.by_task]
         found |= {"tasks": tasks, "slot": msgspec.to_builtins(measured.slot)}
         found["rows"]["measured"] = rows(ALL if tasks == list(TASKS) else [linear_of(tasks, MICRO_TPS)], measured)
-        wanted = cases(measured, tasks)
+        times = range(1, arguments.repetitions + 1)
+        wanted = [(case, n) for n in times for case in cases(measured, tasks)[:: 1 if n % 2 else -1]]
         if not arguments.report:
             ends_s = STARTED_S + 60 * arguments.minutes
             # Nodes have the MHz that the models were measured on, whatever the machine.
             here = replace(measured, cores=round(measured.slot.cpu_mhz / (cpu_mhz() or 1.0), 4))
-            asked = [case for case in wanted if not arguments.only or arguments.only in case.name]
+            asked = [(case, n) for case, n in wanted if not arguments.only or arguments.only in case.name]
             cluster.measure(OUT, REPOSITORY / "topologies", asked, here.cores, ends_s, say)
             day.measure(OUT, REPOSITORY / "topologies", here, ends_s, say)
         found["cluster"] = [
             with_predictions(case.problem, one) | {"placedAsNow": case.places(one["placement"])}
-            for case in wanted
-            if (file := cluster.result(OUT, case)).exists()
+            for case, n in wanted
+            if (file := cluster.result(OUT, case, n)).exists()
             for one in [json.loads(file.read_text())]
         ]
         found["left"] = len(wanted) - len(found["cluster"])
@@ -66,7 +68,7 @@ def main() -> int:
     page.show(found, Console(width=160))
     if arguments.publish:
         page.publish(found, RESULTS)
-    held = [one["actualTps"] >= page.WANTED_PART * one["sizedForTps"] for one in found["cluster"]]
+    held = [one["actualTps"] >= outcome.WANTED_PART * one["sizedForTps"] for one in found["cluster"]]
     return 0 if found["cluster"] and not found["left"] and all(held) else 1
 
 

@@ -73,32 +73,32 @@ CASE_S = 300.0
 Say = Callable[[str], None]
 
 
-def measure(out: Path, project: Path, cases: Sequence[Case], cores: float, ends_s: float, say: Say) -> None:
-    """Measure the cases that `out` lacks, as long as there is time; `cores` of each node."""
-    left = [case for case in cases if not result(out, case).exists()]
+def measure(out: Path, project: Path, runs: Sequence[tuple[Case, int]], cores: float, ends_s: float, say: Say) -> None:
+    """Measure the cases and repetitions that `out` lacks, as long as there is time; `cores` of each node."""
+    left = [(case, n) for case, n in runs if not result(out, case, n).exists()]
     if not left or time.monotonic() + CASE_S > ends_s:
         return
     with ExitStack() as stack:
-        cluster = stack.enter_context(isolated(CLUSTER, left[0].problem.slot.memory_mb, cores))
+        cluster = stack.enter_context(isolated(CLUSTER, left[0][0].problem.slot.memory_mb, cores))
         say(f"{NODES} isolated nodes are up; load average {os.getloadavg()[0]:.1f}")
         session = connect(cluster.zookeeper_hosts)
         stack.callback(session.stop)
         asked: dict[str, Any] = {}
         runner = None
-        if any({"blob", "table"} & {task_of(c.id) for c in case.problem.components} for case in left):
+        if any({"blob", "table"} & {task_of(c.id) for c in case.problem.components} for case, _ in left):
             asked["micro.storage.connection"] = stack.enter_context(
                 service.running(cluster.nimbus_host, service.Link())
             )
             runner = str(service.install() / "stormpilot_run")
-        for n, case in enumerate(left, 1):
+        for i, (case, n) in enumerate(left, 1):
             if time.monotonic() + CASE_S > ends_s:
                 say("the time is over; start again to go on")
                 return
-            say(f"{n} of {len(left)}: {case.name}")
+            say(f"{i} of {len(left)}: {case.name}, repetition {n}")
             file = out / f"sizing-{case.problem.name}.json"
             file.write_bytes(msgspec.json.format(msgspec.json.encode(case.problem), indent=1) + b"\n")
             found = Run(cluster, session, project, case, file, cores, asked, runner, say).measured()
-            result(out, case).write_text(json.dumps(found, indent=1) + "\n")
+            result(out, case, n).write_text(json.dumps(found, indent=1) + "\n")
 
 
 @contextmanager
@@ -120,9 +120,9 @@ def isolated(name: str, memory_mb: float, cores: float) -> Iterator[LocalCluster
         cluster.down(purge=True)
 
 
-def result(out: Path, case: Case) -> Path:
-    """The file of a case."""
-    return out / f"cluster-{case.name}.json"
+def result(out: Path, case: Case, repetition: int) -> Path:
+    """The file of a case and a repetition, from 1 on."""
+    return out / f"cluster-{case.name}{f'-{repetition}' if repetition > 1 else ''}.json"
 
 
 def task_of(component: str) -> str:

@@ -129,14 +129,14 @@ class Service:
         self.board.become("standby", leader=leader)
 
     @_guarded
-    def leading(self, epoch: int) -> None:
-        """We lead."""
-        self._watch = EventDetector()
+    def leading(self, epoch: int, before: ControllerState | None = None) -> None:
+        """We lead; `before` is the state that the leader before left."""
+        self._watch = EventDetector(before)
         if self._metrics is not None:
             self._metrics.led_anew()
-        before = self.board.leader
+        led_before = self.board.leader
         self.board.become("leading", epoch=epoch)
-        after = f" after {before}" if before else ""
+        after = f" after {led_before}" if led_before else ""
         self._tell("controller_up", f"controller {self.board.name} leads{after}, epoch {epoch}")
 
     @_guarded

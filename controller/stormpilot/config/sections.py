@@ -165,6 +165,15 @@ class LoadSection(Section, frozen=True, kw_only=True):
             "false: the CPU of an executor goes with it",
         ),
     ] = True
+    heap_ratio: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=1,
+            description="with a fixed -Xmx and without the ResourceAwareScheduler as the fallback: part of a worker's "
+            "heap that what lives in it may fill after a move; 0: heaps are not looked at",
+        ),
+    ] = 0.6
 
 
 class PlannerSection(Section, frozen=True, kw_only=True):

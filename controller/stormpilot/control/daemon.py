@@ -197,7 +197,7 @@ class Daemon:
             epoch = epoch.bound_to(f"{p.leader}/{lock.node}")
             self._recorder.before = takeover.state_before(self._zookeeper, p)
             log.info("leading", controller=self.name, epoch=epoch.number, planner=self._current.planner)
-            self.service.leading(epoch.number)
+            self.service.leading(epoch.number, self._recorder.before)
             publisher = Publisher(self._zookeeper, p, epoch, *self._plan_keys)
             self._leadership(reader, publisher, sessions_lost, ahead_ms).run(once=once)
         finally:

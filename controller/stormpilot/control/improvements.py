@@ -19,6 +19,7 @@ from stormpilot.decide.admit import TopologyState, admit
 from stormpilot.decide.approval import young
 from stormpilot.decide.criteria import Criteria, TopologyCriteria
 from stormpilot.decide.decision import Decision, skip
+from stormpilot.decide.effect import spent_by
 from stormpilot.decide.judge import Verdict
 from stormpilot.decide.reasons import Reason
 from stormpilot.decide.restarts import restart_time
@@ -260,7 +261,7 @@ def _criteria(situation: Situation, own: Mapping[str, TopologyCriteria]) -> Crit
         budget=config.budget,
         restarts=situation.restarts,
         arrived=arrived if new_supervisors.enabled else frozenset(),
-        spent={t: m.spent for t, m in situation.moves.items()},
+        spent={t: spent_by(m) for t, m in situation.moves.items()},
         traffic=config.planner.traffic,
         own=own,
     )

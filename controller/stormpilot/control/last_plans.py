@@ -6,6 +6,7 @@ one of the others has a proposal, all are planned, so that proposals fit togethe
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,7 +21,7 @@ from stormpilot.model.subset import traffic_of_each
 from stormpilot.model.values import Edge, Model, Topology, TopologyPlan
 
 TOLERANCE = 0.1
-"""Rates, CPU, memory and room may change by this part of their sum, and a topology counts as unchanged."""
+"""Rates, CPU, memory, heap and room may change by this part of their sum, and a topology counts as unchanged."""
 MAX_SKIPS = 5
 """So many cycles in a row answer without a planner."""
 FEW_RATIO = 0.1
@@ -35,10 +36,13 @@ _executor = attrgetter("start", "end", "component", "measured", "pin")
 class _Part:
     """Measurements of one topology, and `shape`, the rest.
 
-    `executors` is E x 2: CPU, memory; `rates` are those of `pairs`, of which it has the starts, the ends, the streams.
+    `executors` is E x 3: CPU, memory, heap; `rates` are those of `pairs`, of which it has the starts, the ends, the
+    streams. Latency and the law of CPU by places are no part of it: they vary with every window, and what of them
+    matters shows in these.
     """
 
     shape: object
+    heap_limit_mb: float
     executors: Floats
     pairs: tuple[list[int], list[int], list[str | None]]
     rates: Floats
@@ -48,9 +52,13 @@ class _Part:
         """That of a topology; it shares with the one before it what is the same."""
         start, end, stream = (list(map(of, traffic)) for of in _ends)
         pairs = start, end, stream
+        heap = defaultdict(float, {c.id: c.heap_mb for c in topology.components})
         return cls(
-            (msgspec.structs.replace(topology, executors=[]), list(map(_executor, topology.executors))),
-            np.array([(e.cpu_mhz, e.memory_mb) for e in topology.executors], dtype=np.float64).reshape(-1, 2),
+            (_settings(topology), list(map(_executor, topology.executors))),
+            math.inf if topology.worker_heap_mb is None else topology.worker_heap_mb,
+            np.array(
+                [(e.cpu_mhz, e.memory_mb, heap[e.component]) for e in topology.executors], dtype=np.float64
+            ).reshape(-1, 3),
             before.pairs if before is not None and before.pairs == pairs else pairs,
             np.array([e.rate for e in traffic], dtype=np.float64),
         )
@@ -64,8 +72,8 @@ class _Part:
         return rates
 
     def differs(self, now: _Part, least_tps: float, least: Floats) -> bool:
-        """Whether it has changed, beyond the tolerance of its sums and of `least_tps`, `least` (CPU, memory)."""
-        if self.shape != now.shape:
+        """Whether it has changed, beyond the tolerance of its sums and of `least_tps`, `least` (CPU, memory, heap)."""
+        if self.shape != now.shape or not math.isclose(self.heap_limit_mb, now.heap_limit_mb, rel_tol=TOLERANCE):
             return True
         sums = np.maximum(self.executors.sum(axis=0), least)
         if (np.abs(self.executors - now.executors).sum(axis=0) > TOLERANCE * sums).any():
@@ -76,6 +84,14 @@ class _Part:
             was, is_ = self.by_pair(), now.by_pair()
             changed_tps = sum(abs(was.get(k, 0.0) - is_.get(k, 0.0)) for k in was.keys() | is_.keys())
         return changed_tps > TOLERANCE * max(float(self.rates.sum()), least_tps)
+
+
+def _settings(topology: Topology) -> Topology:
+    """The topology without what is measured."""
+    components = [msgspec.structs.replace(c, heap_mb=0.0) for c in topology.components]
+    return msgspec.structs.replace(
+        topology, components=components, executors=[], latency_ms=None, cpu_law=None, worker_heap_mb=None
+    )
 
 
 @dataclass(frozen=True)
@@ -105,7 +121,7 @@ class _Picture:
         if (np.abs(self.room - now.room).sum(axis=0) > TOLERANCE * self.room.sum(axis=0)).any():
             return set(every)
         mean_tps = sum(float(p.rates.sum()) for p in self.parts.values()) / max(len(self.parts), 1)
-        mean = sum((p.executors.sum(axis=0) for p in self.parts.values()), np.zeros(2)) / max(len(self.parts), 1)
+        mean = sum((p.executors.sum(axis=0) for p in self.parts.values()), np.zeros(3)) / max(len(self.parts), 1)
         return {t for t in every if t not in both or self.parts[t].differs(now.parts[t], mean_tps, mean)}
 
 

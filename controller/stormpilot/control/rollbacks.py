@@ -18,6 +18,7 @@ from stormpilot.messages.rollouts import Rollout
 from stormpilot.model.subset import isolated
 from stormpilot.model.values import Plan
 from stormpilot.model.violations import AMOUNTS, Violation, violations
+from stormpilot.observe.storm_keys import resource_aware
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,9 @@ class RollbackProposer:
 
 def _was_so(violation: Violation, plan: Plan, situation: Situation) -> bool:
     """Whether the former placement breaks this constraint by itself: it did when it ran. CPU never keeps it away."""
+    if violation.constraint == "worker-heap":  # (what is measured is no rule)
+        cluster = situation.snapshot.cluster
+        return cluster is not None and not resource_aware(cluster.shim.fallback)
     if violation.constraint != "memory":
         return violation.constraint in AMOUNTS
     (placement,) = plan.topologies

@@ -85,8 +85,10 @@ class TopologyState:
         """Whether it does not run as its plan says: executors lost their place or got another, or the plan is lost."""
         if self.new:
             return False
-        state = None if self.status is None else self.status.state
-        return not self.placed or state == "degraded" or self.plan_problem is not None or self.torn
+        status, plan = self.status, self.plan
+        of_plan = status is not None and (plan is None or status.plan_id == plan.plan_id)
+        degraded = status is not None and of_plan and status.state == "degraded"
+        return not self.placed or degraded or self.plan_problem is not None or self.torn
 
     @property
     def rebalanced(self) -> bool:

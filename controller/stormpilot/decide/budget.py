@@ -33,10 +33,11 @@ def moved_executors(topology: Topology, plan: TopologyPlan) -> list[int]:
 
 
 def plans_within_the_hour(spent: Sequence[Spent], now_ms: int, apart_s: float) -> int:
-    """The number of plans that moved a topology; plans within `apart_s` of the one before are steps of one plan."""
-    plans, last_ms = 0, -HOUR_MS
+    """The number of plans that moved a topology; those without an id count once within `apart_s` of the one before."""
+    plans, known, last_ms = 0, set[str](), -HOUR_MS
     for s in sorted(_within_the_hour(spent, now_ms), key=lambda s: s.at_ms):
-        plans += s.at_ms - last_ms >= apart_s * 1000
+        plans += s.plan not in known if s.plan else s.at_ms - last_ms >= apart_s * 1000
+        known.add(s.plan)
         last_ms = s.at_ms
     return plans
 

@@ -21,11 +21,6 @@ def made_for_traffic(move: MoveState) -> bool:
     return row is not None and row.keeps_headroom
 
 
-def made_for_relief(move: MoveState) -> bool:
-    """Whether a move was made to relieve its nodes; one that was approved, by what it promised."""
-    return move.reason == Reason.OVERLOAD or (move.reason == Reason.APPROVED and bool(move.nodes))
-
-
 def before_own_gain(move: MoveState | None, sources: Sources, now_tps: float) -> float | None:
     """Tuples/s before our last move for traffic, where the rate rose by it; None where it did not, or by more input."""
     if move is None or not made_for_traffic(move) or move.verdict in NOT_WON:

@@ -20,6 +20,7 @@ import msgspec
 
 from stormpilot.config import VerifySection
 from stormpilot.decide.events import Event, EventKind
+from stormpilot.decide.reasons import Reason
 from stormpilot.messages.core import EffectPart, StatusMessage, Worker
 from stormpilot.messages.moves import Metric, MoveState, Spent
 
@@ -111,11 +112,21 @@ def published(
     workers: int,
     former: Sequence[Worker],
     promise: Promise | None,
+    step_of: str = "",
+    relieved: Sequence[str] = (),
 ) -> MoveState:
-    """A plan is published: follow it. Failures and back-off of earlier moves stay; `moved` are start tasks."""
-    spent = [s for s in state.spent if now_ms - s.at_ms < HOUR_MS]
+    """A plan is published: follow it. Failures and back-off of earlier moves stay; `moved` are start tasks.
+
+    Of a step of a rollout: `step_of` is the plan, and `relieved` are the nodes that it promises to relieve.
+    """
+    spent = [s for s in spent_by(state) if now_ms - s.at_ms < HOUR_MS]
     if moved:
-        spent = [*spent, Spent(at_ms=now_ms, executors=len(moved), workers=workers)]
+        nodes = relieved if promise is None else promise.nodes
+        relieves = reason == Reason.OVERLOAD or (reason == Reason.APPROVED and bool(nodes))
+        cost = Spent(at_ms=now_ms, executors=len(moved), workers=workers, plan=step_of or plan_id)
+        if relieves:
+            cost = msgspec.structs.replace(cost, relieved=list(nodes), left=list(moved))
+        spent = [*spent, cost]
     return MoveState(
         topology_id=state.topology_id,
         phase="moving" if moved else "none",
@@ -143,7 +154,7 @@ def published(
 def step(state: MoveState, facts: Facts, config: VerifySection) -> tuple[MoveState, list[Event]]:
     """One cycle later; the very same state when nothing happened."""
     if state.phase == "none":
-        return state, []
+        return _applied_after_all(state, facts), []
     if facts.plan_id != state.plan_id:
         return _end(state, facts, Outcome.OVERTAKEN, "another plan was published meanwhile")
     if state.phase == "rollback":
@@ -170,6 +181,22 @@ def step(state: MoveState, facts: Facts, config: VerifySection) -> tuple[MoveSta
             return _end(state, facts, Outcome.DONE, "applied")
         return _end(state, facts, Outcome.TOO_LATE, f"not applied and measured within {patience_s:.0f} s")
     return state, []
+
+
+def spent_by(state: MoveState) -> list[Spent]:
+    """Moves of a topology, but for a last one whose plan was rejected: it moved nothing."""
+    rejected = state.verdict == Outcome.REJECTED and state.applied_at_ms is None
+    return [s for s in state.spent if not rejected or s.at_ms != state.published_at_ms]
+
+
+def _applied_after_all(state: MoveState, facts: Facts) -> MoveState:
+    """The plug-in tries some plans again for a while after it has rejected them: this one moves after all."""
+    status = facts.status
+    if state.verdict != Outcome.REJECTED or status is None or status.plan_id != state.plan_id:
+        return state
+    if status.state not in ("moving", "applied"):
+        return state
+    return msgspec.structs.replace(state, verdict=Outcome.DISTURBED.value, text="applied after it was rejected")
 
 
 def switched(state: MoveState, plan_id: str) -> bool:

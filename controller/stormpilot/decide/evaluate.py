@@ -15,6 +15,7 @@ they may reach, moves are judged by throughput, and an overload that our own gai
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -23,10 +24,10 @@ import msgspec
 
 from stormpilot.decide.admit import TopologyState, cool_down_after_repair
 from stormpilot.decide.budget import HOUR_MS, plans_within_the_hour, restarted_workers
-from stormpilot.decide.closed_loop import LEAST_RISE, before_own_gain, made_for_relief
+from stormpilot.decide.closed_loop import LEAST_RISE, before_own_gain
 from stormpilot.decide.criteria import Criteria
 from stormpilot.decide.decision import Decision
-from stormpilot.decide.effect import LEAST_SAMPLES, Promise, noise_ratio
+from stormpilot.decide.effect import LEAST_SAMPLES, Promise, noise_ratio, spent_by
 from stormpilot.decide.memory import Memory
 from stormpilot.decide.move_strategy import SWITCH_S, MoveStrategy
 from stormpilot.decide.predict import Predictions
@@ -229,19 +230,26 @@ class _Case:
     def _back_again(self, act: Decision) -> Decision | None:
         """HEADROOM when executors would return to a node that was overloaded with them within the hour."""
         move, now_ms = self.subject.move, self.criteria.now_ms
-        if move is None or not made_for_relief(move) or now_ms - move.published_at_ms >= HOUR_MS:
+        if move is None:
             return None
-        at, left = {a.start: a.supervisor for a in self.topology.assignment}, set(move.moved)
+        left_ms = {
+            (e, s): past.at_ms
+            for past in sorted(spent_by(move), key=lambda past: past.at_ms)
+            if now_ms - past.at_ms < HOUR_MS
+            for e, s in itertools.product(past.left, past.relieved)
+        }
+        at = {a.start: a.supervisor for a in self.topology.assignment}
         planned = {start: w.supervisor for w in self.plans[self.topology.id].workers for start, _ in w.executors}
-        back = {e: s for e, s in planned.items() if e in left and s in move.nodes and at.get(e) != s}
+        back = {e: s for e, s in planned.items() if (e, s) in left_ms and at.get(e) != s}
         if not back:
             return None
-        nodes, minutes = ", ".join(sorted(set(back.values()))), (now_ms - move.published_at_ms) / 60_000
+        last_ms = max(left_ms[pair] for pair in back.items())
+        nodes, minutes = ", ".join(sorted(set(back.values()))), (now_ms - last_ms) / 60_000
         text = (
             f"{act.text}, but {counted(len(back), 'executor')} would come back to {nodes}, which was left "
             f"{minutes:.0f} min ago because it was overloaded: not within the hour"
         )
-        return replace(self._skip(Reason.HEADROOM, text, len(back), 0), until_ms=move.published_at_ms + HOUR_MS)
+        return replace(self._skip(Reason.HEADROOM, text, len(back), 0), until_ms=last_ms + HOUR_MS)
 
     def _keep(self) -> Decision:
         """Make the running placement the plan."""

@@ -150,7 +150,8 @@ def refusal(
     Parameters
     ----------
     problems
-        What `unfit` found. A rollback may need more CPU than a node may give: the plan ran like that before.
+        What `unfit` found. A rollback may need more CPU than a node may give, and more heap than a worker may fill: the
+        plan ran like that before (what is declared the plug-in holds it to).
     max_age_s
         The age to which a proposal may be approved; None: not known here.
     measured
@@ -168,8 +169,9 @@ def refusal(
             )
         if standing is not None and subject.plan_since_ms > plan.created_at_ms:
             return f"plan {standing.plan_id} was published after {plan_id} was proposed; wait for a new proposal"
-    tolerated = verb == "rollback" or not measured
-    if any(v.constraint != "cpu" or not tolerated for v in problems):
+    tolerated = {"cpu"} if verb == "rollback" or not measured else set()
+    tolerated |= {"worker-heap"} if verb == "rollback" else set()
+    if any(v.constraint not in tolerated for v in problems):
         shown = "; ".join(str(v) for v in problems[:SHOWN_PROBLEMS])
         more = f" and {len(problems) - SHOWN_PROBLEMS} more" if len(problems) > SHOWN_PROBLEMS else ""
         return f"plan {plan_id} does not fit any more: {shown}{more}"

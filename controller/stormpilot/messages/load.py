@@ -100,13 +100,14 @@ class JvmPart(Part, frozen=True, kw_only=True):
     """The worker whose JVM reports: its port, and the CPU of the whole process since its start (null: not known).
 
     `memory_mb` is what the process holds in memory (resident set), `heap_mb` the live heap: what was in use after the
-    last garbage collection.
+    last garbage collection, `heap_max_mb` the most that the heap may have.
     """
 
     port: int
     cpu_s: float | None = None
     memory_mb: float | None = None
     heap_mb: float | None = None
+    heap_max_mb: float | None = None
 
 
 class LoadReport(Message, frozen=True, kw_only=True):

@@ -16,11 +16,18 @@ Metric = Literal["inter_node_share", "load_ratio", "us_per_tuple"]
 
 
 class Spent(Part, frozen=True, kw_only=True):
-    """Executors that changed their slot and workers that restarted with a plan, for the move budget."""
+    """Executors that changed their slot and workers that restarted with a plan, for the move budget.
+
+    `plan` is the id of that plan, for a step of a rollout that of the whole ("": of an older version). Where it was
+    made because the nodes (supervisor ids) `relieved` were overloaded, `left` are the start tasks that moved.
+    """
 
     at_ms: int
     executors: int
     workers: int
+    plan: str = ""
+    relieved: list[str] = msgspec.field(default_factory=list)
+    left: list[int] = msgspec.field(default_factory=list)
 
 
 class CpuSums(Part, frozen=True, kw_only=True):

@@ -16,6 +16,7 @@ from stormpilot.decide.decision import Decision
 from stormpilot.decide.events import EventKind as Began
 from stormpilot.decide.reasons import Reason
 from stormpilot.decide.report import CycleReport
+from stormpilot.messages.controller_state import ControllerState
 from stormpilot.printable import counted
 
 Status = Literal["info", "firing", "resolved"]
@@ -55,9 +56,13 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EventDetector:
-    """Remembers what was told. One for each time that a controller leads: its successor tells what lasts anew."""
+    """Remembers what was told. One for each time that a controller leads: its successor tells what lasts anew.
 
-    def __init__(self) -> None:
+    `before` is the state that the leader before left: what lasted then, and does not now, is over.
+    """
+
+    def __init__(self, before: ControllerState | None = None) -> None:
+        self._lasted = {} if before is None else dict(_lasting_in(before))
         self._lasting: dict[tuple[str, str], Event] = {}
         self._reported: dict[tuple[str, str], Event] = {}
 
@@ -138,20 +143,54 @@ class EventDetector:
             return  # nothing is decided, so nothing is over
         now: dict[tuple[str, str], Event] = {}
         for topology_id, decision in sorted(report.decisions.items()):
-            kind = decision.reason.row.notify
-            if kind is not None and decision.reason.row.kind == "gate":
-                who = "" if kind == "mass_failure" else topology_id
-                event = _of(report, decision, kind, "firing")
+            if (lasts := _lasts_as(decision.reason, topology_id)) is not None:
+                (kind, who), event = lasts, _of(report, decision, lasts[0], "firing")
                 if kind == "mass_failure":  # one thing, however many topologies it holds
                     event = msgspec.structs.replace(event, topology=None, topology_id=None, text=decision.text)
                 now.setdefault((kind, who), event)
         for key, event in now.items():
             if key not in self._lasting:
                 yield event
+        unmeasured = Reason.INSUFFICIENT_METRICS.row.question
+        waits = {t for t, d in report.decisions.items() if d.reason.row.question == unmeasured}
+        for key, event in self._lasted.items():
+            if key not in now and key not in self._lasting and key[1] not in waits:
+                yield _over(event, report)
         for key, event in self._lasting.items():
             if key not in now:
                 yield _over(event, report)
+        # what nobody could plan for yet may last: a new leader measures first
+        self._lasted = {k: e for k, e in self._lasted.items() if k not in now and k[1] in waits}
         self._lasting = now
+
+
+def _lasts_as(reason: Reason, topology_id: str) -> tuple[EventKind, str] | None:
+    """Kind of event that lasts as long as a topology is held for this reason, and whose it is (""): everybody's."""
+    kind = reason.row.notify
+    if kind is None or reason.row.kind != "gate":
+        return None
+    return kind, "" if kind == "mass_failure" else topology_id
+
+
+def _lasting_in(state: ControllerState) -> Iterator[tuple[tuple[EventKind, str], Event]]:
+    """Events that lasted by the state of a controller; reasons of another version are none."""
+    for view in state.topologies:
+        reason = next((r for r in Reason if r.value == view.reason), None)
+        key = None if reason is None else _lasts_as(reason, view.id)
+        if key is not None:
+            kind, who = key
+            yield (
+                key,
+                Event(
+                    event=kind,
+                    status="firing",
+                    at_ms=state.written_at_ms,
+                    text=f"{view.name}: {view.text}" if who else view.text,
+                    topology=view.name if who else None,
+                    topology_id=view.id if who else None,
+                    reason=view.reason,
+                ),
+            )
 
 
 def _over(event: Event, report: CycleReport) -> Event:

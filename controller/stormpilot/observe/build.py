@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import msgspec
@@ -40,12 +40,14 @@ from stormpilot.observe.acker import ACKER
 from stormpilot.observe.capacity import HostCapacity, capacities
 from stormpilot.observe.cpu_law import Evidence, awake_s, law_of
 from stormpilot.observe.edges import Rates, derived_edges, measured_edges
+from stormpilot.observe.heap import HeapNeeds, within_heap
 from stormpilot.observe.isolation import kept_apart, of_cluster
 from stormpilot.observe.memory import declared, memory_in_words, memory_of
 from stormpilot.observe.ras import most_workers, offers, ruled
 from stormpilot.observe.readiness import readiness_of
 from stormpilot.observe.sources import sources_of
 from stormpilot.observe.standby import by_table
+from stormpilot.observe.storm_keys import resource_aware
 from stormpilot.observe.task_rates import TaskRates
 from stormpilot.observe.users import guarantees
 from stormpilot.observe.waiting import lanes, mean_ms, polling_cores, queue_tuples, service_ms
@@ -88,6 +90,7 @@ def build(
     hosts: Mapping[str, HostCapacity] | None = None,
     windows_s: Mapping[str, float] | None = None,
     evidence: Mapping[str, Evidence] | None = None,
+    heaps: Callable[[TopologySnapshot], HeapNeeds | None] = lambda _: None,
 ) -> ModelWithReadiness:
     """Build the model.
 
@@ -107,6 +110,8 @@ def build(
         By topology id, how long a window is (s), where it is not `load.window_s`.
     evidence
         By topology id, what is known of the CPU that follows from places.
+    heaps
+        What is known of the heaps of a topology's workers.
     """
     live = [s for s in cluster.supervisors if not s.blacklisted]
     capacity = capacities(cluster, hosts or {}, load.capacity)
@@ -129,6 +134,8 @@ def build(
             topology, edges, memory = _topology(
                 snapshot, fresh, mhz, median_mhz, ids, load, ignored, cluster.shim.fallback, known
             )
+            if not resource_aware(cluster.shim.fallback):
+                topology = within_heap(topology, heaps(snapshot), load.heap_ratio)
             topology, edges = by_table(topology, edges, snapshot, table, median_mhz)
             window_s = (windows_s or {}).get(topology_id, load.window_s)
             ready = replace(readiness_of(snapshot, own, load, window_s, now_ms), memory=memory)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from stormpilot.config import Config, LoadSection
 from stormpilot.messages.core import ClusterSnapshot, TopologySnapshot
 from stormpilot.messages.handover import KeyedTask
-from stormpilot.messages.load import TaskLoad
+from stormpilot.messages.load import LoadReport, TaskLoad
 from stormpilot.messages.routes import Routes
 from stormpilot.messages.thresholds import Profile, Thresholds
 from stormpilot.model.constraints import constrained
@@ -21,6 +21,7 @@ from stormpilot.observe.change_points import ChangePoints
 from stormpilot.observe.cpu_law import Evidence
 from stormpilot.observe.cpu_learner import CpuLearner
 from stormpilot.observe.edges import Rates
+from stormpilot.observe.heap import HeapLearner
 from stormpilot.observe.load import LoadHistory, Reading, Return
 from stormpilot.observe.past import Past
 from stormpilot.observe.reader import Reader, StoreSnapshot
@@ -103,11 +104,13 @@ class Observer:
         self._followed: frozenset[str] = frozenset()
         self._ignored: Counter[str] = Counter()
         self._topology_ids: list[str] = []
+        self._reports: list[LoadReport] = []
         self._load_problems: dict[str, str] = {}
         self._polls_ms: deque[int] = deque()
         self._hosts: dict[str, HostCapacity] = {}
         self._hosts_ms: dict[str, int] = {}
         self._cpu = CpuLearner()
+        self._heaps = HeapLearner()
         self._past = Past()
         self._kept_profiles: tuple[object, int, dict[str, Profile]] | None = None
 
@@ -125,9 +128,9 @@ class Observer:
 
     def poll_loads(self, now_ms: int) -> None:
         """Read the load reports of the topologies of the last look, and see whether their traffic changed."""
-        reports, self._load_problems = self._reader.read_loads(self._topology_ids)
+        self._reports, self._load_problems = self._reader.read_loads(self._topology_ids)
         self._polled(now_ms)
-        told = self._history.take(reports, now_ms)
+        told = self._history.take(self._reports, now_ms)
         if self._load.change_window_s <= 0:
             return
         for t in self._topology_ids:
@@ -178,6 +181,7 @@ class Observer:
         rates = {t: self._history.rates(t, since_ms[t], now_ms) for t in self._topology_ids}
         self._cpu.keep_only(set(self._topology_ids))
         self._cpu.remember(seen.moves)
+        self._heaps.take(seen.topologies, self._reports, now_ms)
         belief = None if seen.cluster is None else self._believe(seen, seen.cluster, rates, now_ms)
         if belief is not None:
             self._cpu.take(belief.model, seen.topologies, rates, since_ms, self._load.window_s, now_ms)
@@ -255,6 +259,7 @@ class Observer:
             self._hosts,
             {t: min(self._load.window_s, self._load.change_window_s) for t in self._changed_ms},
             self._cpu.evidence,
+            self._heaps.needs,
         )
         self._ignored.update(belief.ignored)
         refused = {t: ms for t, ms in self._history.ahead_ms.items() if not self._history.newest(t)}

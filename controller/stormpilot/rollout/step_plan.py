@@ -65,6 +65,8 @@ def plan_of_step(
         workers=len(m.stage.workers) if found.publish else 0,
         former=m.former,
         promise=_promise(m) if last else None,
+        step_of=target.plan_id,
+        relieved=m.nodes if found.publish else (),
     )
     return entry, msgspec.structs.replace(move, timed=True)  # a restart that nobody waits for tells nothing
 

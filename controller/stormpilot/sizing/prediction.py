@@ -12,6 +12,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from statistics import fmean
 
 import msgspec
 import networkx as nx
@@ -238,9 +239,9 @@ def _modelled(model: Performance, name: str, q: int, gain: float, share: float) 
 
 
 def _worker(parts: Iterable[_Part]) -> tuple[float, float]:
-    """CPU and memory of the worker of a slot itself, once for all in it."""
-    known = [p.worker for p in parts]
-    return max((cpu for cpu, _ in known), default=0.0), max((memory for _, memory in known), default=0.0)
+    """CPU and memory of the worker of a slot itself, once for all in it: the mean of what its parts measured of one."""
+    known = [p.worker for p in parts if any(p.worker)]
+    return (fmean(cpu for cpu, _ in known), fmean(memory for _, memory in known)) if known else (0.0, 0.0)
 
 
 def _slot_load(slot: SlotName, parts: list[_Part], source_tps: float) -> SlotLoad:

@@ -167,6 +167,9 @@ def topology_trial(
     all_s = sum(_length_s(w) for w in shares)
     total = sum(w["total_tps"] * _length_s(w) for w in shares)
     between = sum((w["inter_node_tps"] or 0.0) * _length_s(w) for w in shares)
+    observed_s = sum(s for _, s in lasting)
+    # Proposals stand for all the time, windows for what was logged of it: both are held against that.
+    saved_then = saved * min(1.0, all_s / observed_s) if observed_s else 0.0
     modes: defaultdict[str, int] = defaultdict(int)
     for d in decisions:
         modes[d["mode"]] += 1
@@ -177,11 +180,11 @@ def topology_trial(
         from_ms=decisions[0]["at"],
         to_ms=decisions[-1]["at"],
         cycles=len(decisions),
-        observed_s=sum(s for _, s in lasting),
+        observed_s=observed_s,
         total_tps=total / all_s if all_s else None,
         inter_node_tps=between / all_s if all_s else None,
         inter_node_share=between / total if total else None,
-        followed_inter_node_share=max(0.0, between - saved) / total if total else None,
+        followed_inter_node_share=max(0.0, between - saved_then) / total if total else None,
         saved_tuples=saved,
         moved_executors=sum(p.moved_executors for p in proposals),
         restarted_workers=_sum([p.restarted_workers for p in proposals]),

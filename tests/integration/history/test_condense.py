@@ -72,3 +72,12 @@ def test_executors_on_standby_are_no_threads(table: Table) -> None:
     sums = executor_sums(table("executors", rows), whole(table("windows", [window(m, measured=True) for m in (1, 2)])))
     found = {r.window_to.minute: (r.threads, r.rate_tps) for r in collected(worker_windows(sums))}
     assert found == {1: (1, 10.0), 2: (2, 0.0)}, "where none has tuples nobody knows which wait"
+
+
+def test_executor_whose_turn_it_was_not_stands_not_by(table: Table) -> None:
+    """Six tuples in a minute went to one of two; at 10/s the other one would have had some."""
+    rows = [executor(m, received_tps=tps) for m, tps in ((1, 0.1), (2, 10.0))]
+    rows += [executor(m, executor=8, received_tps=0.0, sent_tps=0.0) for m in (1, 2)]
+    sums = executor_sums(table("executors", rows), whole(table("windows", [window(m, measured=True) for m in (1, 2)])))
+    found = {r.window_to.minute: r.threads for r in collected(worker_windows(sums))}
+    assert found == {1: 2, 2: 1}

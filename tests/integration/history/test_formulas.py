@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from itertools import groupby
 from pathlib import Path
@@ -66,7 +66,7 @@ def five_digits(values: Iterable[float]) -> list[float]:
 
 
 def test_noise_is_that_around_the_line_of_each_hour(log: Path, mined: dict[tuple[str, ...], Any]) -> None:
-    of_week: defaultdict[int, list[float]] = defaultdict(list)
+    of_week: defaultdict[int, list[tuple[float, float]]] = defaultdict(list)
     measured = [w for w in rows(log, "windows") if w["measured"] and w["inter_node_tps"] is not None]
     for hour in grouped(measured, lambda w: (w["topology_id"], w["assigned_since"], w["hour"])).values():
         n = len(hour)
@@ -78,21 +78,26 @@ def test_noise_is_that_around_the_line_of_each_hour(log: Path, mined: dict[tuple
         slope = (np.median(y[half:]) - np.median(y[:half])) / run
         level = np.median(y - slope * x) + slope * x
         off = np.abs(y / level - 1)[level > 0] * n / (n - 2)
-        of_week[(hour[0]["hour"] + 72) % 168] += list(off)
-    ratios, windows = [], []
+        of_week[(hour[0]["hour"] + 72) % 168] += zip(off, level[level > 0], strict=True)
+    ratios, weights, windows = [], [], 0
     for off_of_hour in of_week.values():
-        near = [o for o in off_of_hour if o <= 4 * MAD * np.median(off_of_hour)]
-        ratios.append(MAD * np.median(near))
-        windows.append(len(near))
-    order = np.argsort(ratios)
-    upto, half_of_all = np.cumsum(np.array(windows)[order]), sum(windows) / 2
-    below, above = (
-        np.array(ratios)[order][np.argmax(reached)] for reached in (upto >= half_of_all, upto > half_of_all)
-    )
+        far = 4 * MAD * np.median([o for o, _ in off_of_hour])
+        near = [(o, level) for o, level in off_of_hour if o <= far]
+        ratios.append(MAD * np.median([o for o, _ in near]))
+        weights.append(sum(level for _, level in near))
+        windows += len(near)
     noise = mined[th.NOISE_RATIO,]
-    assert (noise.source, noise.rows) == ("mined", sum(windows))
-    assert noise.value == pytest.approx((below + above) / 2, rel=1e-9)
+    assert (noise.source, noise.rows) == ("mined", windows)
+    assert noise.value == pytest.approx(weighted_median(ratios, weights), rel=1e-9)
     assert mined[th.GAIN_RATIO,].value == pytest.approx(max(3 * noise.value, 0.02), rel=1e-9)
+
+
+def weighted_median(values: Sequence[float], weights: Sequence[float]) -> float:
+    """Where half of the weight is below."""
+    order = np.argsort(values)
+    upto, half = np.cumsum(np.array(weights)[order]), sum(weights) / 2
+    reached = upto >= half * (1 - 1e-9), upto > half * (1 + 1e-9)
+    return float(np.mean([np.array(values)[order][np.argmax(r)] for r in reached]))
 
 
 def executor_hours(log: Path) -> dict[Any, list[Row]]:
@@ -107,15 +112,18 @@ def executor_hours(log: Path) -> dict[Any, list[Row]]:
 
 
 def test_an_executors_noise_is_the_scatter_around_its_hours_line(log: Path, mined: dict[tuple[str, ...], Any]) -> None:
-    noises = []
+    noises: list[tuple[int, float, float]] = []
     for hour in executor_hours(log).values():
         traffic = np.array([(e["received_tps"] or 0.0) + (e["sent_tps"] or 0.0) for e in hour])
         x, n = np.array([e["at_s"] for e in hour]), len(hour)
         if n >= 8 and traffic.mean() > 0:
             line = np.polynomial.Polynomial.fit(x, traffic, 1)
-            noises.append(math.sqrt(((traffic - line(x)) ** 2).sum() / (n - 2)))
+            scatter = math.sqrt(((traffic - line(x)) ** 2).sum() / (n - 2))
+            noises.append((hour[0]["hour"], traffic.mean(), scatter))
+    mean_of = {h: np.mean([tps for at, tps, _ in noises if at == h]) for h in {at for at, _, _ in noises}}
+    usual = weighted_median([scatter for *_, scatter in noises], [mean_of[h] for h, *_ in noises])
     entry = mined[th.OTD_ASC,]
-    assert entry.source == "mined" and entry.value == pytest.approx(max(1.0, 3 * np.median(noises)), rel=1e-6)
+    assert entry.source == "mined" and entry.value == pytest.approx(max(1.0, 3 * usual), rel=1e-6)
 
 
 def overload_windows(log: Path) -> dict[str, list[Row]]:

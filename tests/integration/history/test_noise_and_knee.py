@@ -27,6 +27,15 @@ def test_noise_is_the_scatter_around_the_line_of_an_hour(table: Table) -> None:
     assert (row.windows, row.rows, row.hours_of_week) == (119, 119, 2)  # without the burst
 
 
+def test_noise_is_that_of_the_hours_with_traffic(table: Table) -> None:
+    """Two of three hours have a trickle that varies by half, the third one varies by 2%."""
+    night = [traffic(m, 0.6 if m % 2 else 0.4) for m in range(120)]
+    day = [traffic(120 + m, 1020.0 if m % 2 else 980.0) for m in range(60)]
+    (row,) = collected(noise(table("windows", night + day)))
+    assert row.noise_ratio == pytest.approx(1.4826 * 0.02, rel=0.1)
+    assert row.windows == 180
+
+
 def test_a_new_placement_is_no_noise(table: Table) -> None:
     """Nor is a stretch too short for a line."""
     before = [traffic(m, 300.0) for m in range(30)]
@@ -38,13 +47,35 @@ def test_a_new_placement_is_no_noise(table: Table) -> None:
 
 
 def test_one_executors_noise_is_the_median_of_those_with_traffic(made: Made) -> None:
-    hours = [(12, 100.0, 4.0), (12, 100.0, 6.0), (12, 100.0, 50.0), (12, 0.0, 0.0), (5, 100.0, 9.0)]
+    assert _of_executors(
+        made, [(12, 100.0, 4.0), (12, 100.0, 6.0), (12, 100.0, 50.0), (12, 0.0, 0.0), (5, 100.0, 9.0)]
+    ) == (
+        6.0,
+        3,
+    )
+
+
+def test_one_executors_noise_is_that_of_the_hours_with_traffic(made: Made) -> None:
+    """Of 24 hours 16 have a trickle, whose noise is next to nothing."""
+    nights = [(12, 0.1, 0.02)] * 16
+    assert _of_executors(made, [*nights, *[(12, 1000.0, 10.0)] * 8], apart=True) == (10.0, 24)
+
+
+def _of_executors(made: Made, hours: list[tuple[int, float, float]], *, apart: bool = False) -> tuple[float, int]:
+    """Noise, and executor hours; all of one hour, or each of an hour of its own."""
     rows = [
-        {"topology_name": "flights", "windows": w, "traffic_tps": t, "traffic_noise_tps": n, **evidence()}
-        for w, t, n in hours
+        {
+            "topology_name": "flights",
+            "hour": i * apart,
+            "windows": w,
+            "traffic_tps": t,
+            "traffic_noise_tps": n,
+            **evidence(),
+        }
+        for i, (w, t, n) in enumerate(hours)
     ]
     (row,) = collected(executor_noise(made(rows)))
-    assert (row.executor_noise_tps, row.executor_hours) == (6.0, 3)
+    return row.executor_noise_tps, row.executor_hours
 
 
 def latency(minute: int, load_ratio: float, p95_ms: float, supervisor: str = "a") -> dict[str, Any]:

@@ -150,6 +150,7 @@ def test_page_says_where_storms_own_placement_is_faster() -> None:
     slower = (one("default", 100.0, 100.0), one("online", 120.0, 120.0), one("best", 110.0, 150.0))
     text = " ".join("\n".join(page.sections(found(slower))).split())
     assert "`best` is not below default on the reference chain: 50% against 50% between nodes; the busiest" in text
+    assert "A controller would leave it as it is: 0% less traffic between nodes is below the 10%" in text
     assert "not below default" not in "\n".join(page.sections(found(ABBA[0])))
 
 
@@ -225,7 +226,8 @@ def test_headlines_of_other_pages_are_read_from_their_json(tmp_path: Path) -> No
         {"dag": "d", "rateTps": 50.0, "allocation": "lsa", "mapping": "rsm", "slots": 10},
         {"dag": "d", "rateTps": 50.0, "allocation": "mba", "mapping": "sam", "slots": 8},
     ]
-    even = {"allocation": "mba", "mapping": "sam", "shuffle": "even", "sizedForTps": 10.0, "actualTps": 9.0}
+    pair = {"dag": "d", "allocation": "mba", "mapping": "sam"}
+    even = {**pair, "shuffle": "even", "sizedForTps": 10.0, "actualTps": 9.0}
     local = {**even, "shuffle": "local", "actualTps": 2.0}
     (tmp_path / "sizes.json").write_text(json.dumps({"rows": {"published": pairs}, "cluster": [even, local]}))
     (tmp_path / "accuracy.json").write_text(json.dumps({"summary": {"after_node_median": 0.04, "after_node_p95": 0.2}}))

@@ -10,7 +10,7 @@ import msgspec
 import networkx as nx
 import pytest
 
-from benchmarks.sizes import day, page
+from benchmarks.sizes import day, outcome, page
 from benchmarks.sizes.cases import NODES, cases, problem_of
 from benchmarks.sizes.cluster import topology_of
 from benchmarks.sizes.compare import Models, measured_models, published_models, row, rows, with_predictions
@@ -157,26 +157,26 @@ def test_slots_that_are_saved_are_a_part_of_those_of_lsa_with_rsm(found: dict[st
 
 
 def test_cpu_of_slots_of_many_components_is_told_apart() -> None:
-    few, many = {"pi": 2, "xml": 1}, {f"xml_{i}": 1 for i in range(page.MANY_COMPONENTS)}
+    few, many = {"pi": 2, "xml": 1}, {f"xml_{i}": 1 for i in range(outcome.MANY_COMPONENTS)}
     loads = [
         {"slot": "a:1", "actual": [0.5, 0.1], "predicted": [0.4, 0.1], "proportional": 0.5},
         {"slot": "b:1", "actual": [0.9, 0.1], "predicted": [0.5, 0.1], "proportional": 0.9},
     ]
     one = {"placement": {"a:1": few, "b:1": many}, "slotLoads": loads}
-    text = page.cpu_errors([one, one])
+    text = outcome.cpu_errors([one, one])
     assert "took +40 points of CPU" in text
     assert "others +10" in text
     assert "R² would be 1.00" in text
-    assert page.cpu_errors([{**one, "slotLoads": loads[:1]}]) == ""
+    assert outcome.cpu_errors([{**one, "slotLoads": loads[:1]}]) == ""
 
 
 def test_page_says_what_slots_took_on_cores_of_other_mhz() -> None:
     one, other = carried_out() | {"coreMhz": 2600.0}, carried_out() | {"coreMhz": 2300.0}
     load = {"slot": "n1", "predicted": [0.5, 0.4], "proportional": 0.5}
     one["slotLoads"], other["slotLoads"] = [{**load, "actual": [0.5, 0.4]}], [{**load, "actual": [0.4, 0.4]}]
-    said = page.by_cores([one, other])
+    said = outcome.by_cores([one, other])
     assert "slots took 0.80 on cores of 2,300 MHz and 1.00 on cores of 2,600 MHz of what was predicted" in said
-    assert page.by_cores([one, one]) == ""
+    assert outcome.by_cores([one, one]) == ""
 
 
 def test_page_names_the_dataflow_that_misses_the_claim(found: dict[str, Any]) -> None:
@@ -186,18 +186,28 @@ def test_page_names_the_dataflow_that_misses_the_claim(found: dict[str, Any]) ->
 
 
 def test_page_has_sustained_by_planned_and_by_predicted_rate(found: dict[str, Any]) -> None:
-    assert page.cluster(found["cluster"]) == [
-        ["linear", "even", "MBA+SAM", "2", "source 1, pi 2", "40.0", "55.0", "50.0", "38.0", "95%", "76%", "3.0"],
+    assert outcome.cluster(found["cluster"]) == [
+        ["linear", "even", "MBA+SAM", "2", "source 1, pi 2", "1", "40.0", "55.0", "50.0", "38.0", "95%", "76%", "3.0"],
     ]
-    assert page.slots(found["cluster"])[1] == ["linear for 40/s, even", "MBA+SAM", "n2", "pi 2", "90%", "-", "40%", "-"]
+    assert outcome.slots(found["cluster"])[1][2:] == ["pi 2", "1", "90%", "-", "40%", "-"]
+
+
+def test_repetitions_of_a_case_stand_together_with_their_spread() -> None:
+    again = [carried_out(38.0), carried_out(44.0), carried_out(39.0)]
+    again[1]["slotLoads"][0] |= {"predicted": [0.24, 0.1], "actual": [0.36, 0.2]}
+    (line,) = outcome.cluster(again)
+    assert (line[5], line[9], line[10]) == ("3", "39.0 (38.0 to 44.0)", "98% (95% to 110%)")
+    assert outcome.slots(again)[0][2:6] == ["source 1", "3", "20% (20% to 24%)", "30% (30% to 36%)"]
+    assert outcome.planned_parts(again) == {"MBA+SAM": [39 / 40]}
 
 
 def test_page_has_the_parts_of_the_plan_that_the_even_shuffle_held_and_what_is_left(found: dict[str, Any]) -> None:
     local = {**carried_out(20.0), "shuffle": "local"}
-    some = {**found, "left": 3, "cluster": [carried_out(38.0), carried_out(44.0), local]}
+    other = {**carried_out(44.0), "dag": "star"}
+    some = {**found, "left": 3, "cluster": [carried_out(38.0), other, local]}
     text = " ".join("\n".join(page.sections(some)).split())
     assert "MBA+SAM sustained 95% to 110% in 2 cases." in text
-    assert "3 cases more are left to carry out." in text
+    assert "3 runs more are left." in text
 
 
 def test_cases_are_those_that_fit_on_the_nodes_and_applications_where_all_tasks_are_known(models: Models) -> None:
@@ -276,9 +286,9 @@ def test_the_operator_understands_what_is_proposed() -> None:
 
 def test_correlation_needs_four_points() -> None:
     line = [(0.1, 0.2), (0.2, 0.4), (0.3, 0.6)]
-    assert page.r_squared(line) is None
-    assert page.r_squared([*line, (0.4, 0.8)]) == pytest.approx(1.0)
-    assert page.r_squared([(0.1, 1.0), (0.2, 1.0), (0.3, 1.0), (0.4, 1.0)]) is None
+    assert outcome.r_squared(line) is None
+    assert outcome.r_squared([*line, (0.4, 0.8)]) == pytest.approx(1.0)
+    assert outcome.r_squared([(0.1, 1.0), (0.2, 1.0), (0.3, 1.0), (0.4, 1.0)]) is None
 
 
 def test_published_page_has_its_json_beside_it(found: dict[str, Any], tmp_path: Path) -> None:

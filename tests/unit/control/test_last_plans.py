@@ -11,7 +11,7 @@ from doubles.models import HALF, SPREAD, model, topology
 from stormpilot.control.last_plans import LastPlans, unchanged
 from stormpilot.decide.decision import Decision, skip
 from stormpilot.decide.reasons import Reason
-from stormpilot.model.values import Model, Topology, TopologyPlan
+from stormpilot.model.values import CpuLaw, Model, Topology, TopologyPlan
 
 T = "flights-1"
 ALIKE = {T: "settings"}
@@ -75,6 +75,22 @@ def first_supervisor(**fields: object) -> Callable[[Model], Model]:
     )
 
 
+def first_topology(**fields: object) -> Callable[[Model], Model]:
+    return lambda m: msgspec.structs.replace(
+        m, topologies=[msgspec.structs.replace(m.topologies[0], **fields), *m.topologies[1:]]
+    )
+
+
+def heap(mb: float) -> Callable[[Model], Model]:
+    """Each component holds so much of its worker's heap, which has a limit."""
+
+    def limited(m: Model) -> Model:
+        components = [msgspec.structs.replace(c, heap_mb=mb) for c in m.topologies[0].components]
+        return first_topology(components=components, worker_heap_mb=1.5 * mb)(m)
+
+    return limited
+
+
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
@@ -88,6 +104,9 @@ def first_supervisor(**fields: object) -> Callable[[Model], Model]:
         (lambda m: model(topology(cpu_mhz=300.0)), False),
         (lambda m: model(topology(HALF)), False),
         (lambda m: model(topology(SPREAD), limit_mhz=800.0), False),
+        (first_topology(latency_ms=12.4), True),
+        (first_topology(cpu_law=CpuLaw(worker_mhz=100.0, rows=61)), True),
+        (heap(0.1), False),
         (first_supervisor(cpu_limit_mhz=950.0), True),
         (first_supervisor(slots=[1]), False),
         (lambda m: msgspec.structs.replace(m, supervisors=m.supervisors[:2]), False),
@@ -95,6 +114,14 @@ def first_supervisor(**fields: object) -> Callable[[Model], Model]:
 )
 def test_small_changes_of_what_is_measured_are_none(change: Callable[[Model], Model], expected: bool) -> None:
     assert unchanged(model(), change(model())) == expected
+
+
+def test_heaps_vary_a_little_in_every_window() -> None:
+    m = model()
+    assert unchanged(heap(100.0)(m), heap(103.0)(m))
+    assert not unchanged(heap(100.0)(m), heap(150.0)(m))
+    limited = heap(100.0)(m)
+    assert not unchanged(limited, first_topology(worker_heap_mb=300.0)(limited)), "its owner raised it"
 
 
 PROPOSED = TopologyPlan(id=T, workers=[])

@@ -81,6 +81,28 @@ def test_a_former_slot_that_another_topology_has_ends_it_with_an_event(
     assert w.moves(t).phase == "none"
 
 
+@pytest.mark.parametrize(("fallback", "back"), [("", True), ("x.resource.ResourceAwareScheduler", False)])
+def test_heap_that_is_measured_keeps_nobody_from_where_it_ran(
+    worse: tuple[World, str, RollbackProposer], fallback: str, back: bool
+) -> None:
+    """The limit was that of the fullest worker, which is divided by now; a declared one is the owner's rule."""
+    w, t, rollbacks = worse
+    situation = going_back(w, t)
+    model = situation.model
+    own = next(x for x in model.topologies if x.id == t)
+    components = [msgspec.structs.replace(c, heap_mb=100.0) for c in own.components]
+    limited = msgspec.structs.replace(own, components=components, worker_heap_mb=250.0)
+    model = msgspec.structs.replace(model, topologies=[limited if x.id == t else x for x in model.topologies])
+    assert situation.snapshot.cluster is not None
+    shim = msgspec.structs.replace(situation.snapshot.cluster.shim, fallback=fallback)
+    cluster = msgspec.structs.replace(situation.snapshot.cluster, shim=shim)
+    observation = replace(situation.observation, seen=replace(situation.observation.seen, cluster=cluster))
+    at = replace(situation, observation=observation, readiness=replace(situation.readiness, model=model))
+    verdict = rollbacks.propose(at)
+    assert verdict is not None
+    assert (verdict.decisions[t].reason is Reason.ROLLBACK_EFFECT) is back
+
+
 def test_memory_that_another_topology_has_by_now_keeps_it_where_it_is(
     worse: tuple[World, str, RollbackProposer],
 ) -> None:

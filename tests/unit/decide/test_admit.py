@@ -174,6 +174,13 @@ def test_executors_that_lost_their_slot_are_left_to_the_plug_in_for_a_while() ->
     assert asked(subject(plan=plan_message(1000), missing_slots=1, unplaced_since_ms=NOW_MS - 60_000)) is None
 
 
+def test_topology_is_not_degraded_by_what_was_said_of_the_plan_before() -> None:
+    """Nimbus is down since a repair was published: that one is not published again and again."""
+    assert not subject(plan=plan_message(age_s=90), status=status("degraded", plan_id="p-0")).degraded
+    assert subject(plan=plan_message(age_s=90), status=status("degraded")).degraded
+    assert subject(status=status("degraded", plan_id="p-0")).degraded, "there is no other plan"
+
+
 def test_degraded_but_running_topology_waits_for_measurements() -> None:
     decision = asked(subject(plan=plan_message(age_s=20), status=status("degraded"), not_ready="thin"))
     assert decision is not None

@@ -8,7 +8,9 @@ import pytest
 
 from doubles.models import NOW_MS, PAIRED, SPREAD, Slots, model, plan, plan_message, subject, topology
 from stormpilot.config import BudgetSection, DecideSection
+from stormpilot.decide.budget import plans_within_the_hour
 from stormpilot.decide.criteria import Criteria
+from stormpilot.decide.effect import Promise, published
 from stormpilot.decide.judge import Verdict, judge
 from stormpilot.decide.memory import Hits, Memory, Shares
 from stormpilot.decide.move_strategy import MoveStrategy
@@ -141,6 +143,21 @@ def test_step_is_answered_at_once_by_the_first_plans_of_an_hour(
     assert verdict.decisions["flights-1"].reason is reason
 
 
+def published_move(left: dict[str, Any], at_ms: int, state: MoveState | None = None) -> MoveState:
+    """A move for relief of the nodes, or for what else `left` says."""
+    return published(
+        state or MoveState(topology_id="flights-1"),
+        plan_id=f"p-{at_ms}",
+        reason=left["reason"],
+        now_ms=at_ms,
+        window_s=60.0,
+        moved=left["moved"],
+        workers=1,
+        former=[],
+        promise=Promise("load_ratio", 1.0, 0.5, 0.1, 100.0, left["nodes"]) if left["nodes"] else None,
+    )
+
+
 @pytest.mark.parametrize(
     ("left", "minutes_ago", "reason"),
     [
@@ -160,7 +177,7 @@ def test_what_left_an_overloaded_node_does_not_come_back_within_the_hour(
 ) -> None:
     """The plan brings executor 3 to a, where 1 runs: that one does not come back, also if the last move brought it."""
     at_ms = NOW_MS - minutes_ago * 60_000
-    move = MoveState(**{"topology_id": "flights-1", "reason": "OVERLOAD", "published_at_ms": at_ms, **left})
+    move = published_move({"reason": "OVERLOAD", **left}, at_ms)
     d = judged(BudgetSection(), {}, move=move).decisions["flights-1"]
     assert d.reason is reason
     if reason is Reason.HEADROOM:
@@ -172,3 +189,33 @@ def test_a_plan_that_is_larger_than_the_budget_is_not_told_to_fit_later() -> Non
     """The end of the hour of the oldest move was told, and then that of the next one."""
     d = judged(BudgetSection(topology_executors_per_hour=1), {"flights-1": [moved(50, 1)]}).decisions["flights-1"]
     assert (d.reason, d.until_ms) == (Reason.MOVE_BUDGET, None)
+
+
+def test_what_left_a_node_is_known_after_other_plans_and_of_every_step() -> None:
+    """Two steps of a rollout, and a repair that moves nothing after them."""
+    at_ms = NOW_MS - 20 * 60_000
+    move = None
+    for step, moved_ in enumerate(([3], [2]), 1):
+        move = published(
+            move or MoveState(topology_id="flights-1"),
+            plan_id=f"p-1-{step}-ab12",
+            reason="OVERLOAD",
+            now_ms=at_ms + step,
+            window_s=60.0,
+            moved=moved_,
+            workers=1,
+            former=[],
+            promise=None,
+            step_of="p-1",
+            relieved=["a"],
+        )
+    move = published_move({"reason": "REPAIR", "nodes": [], "moved": []}, at_ms + 60_000, move)
+    d = judged(BudgetSection(), {}, move=move).decisions["flights-1"]
+    assert d.reason is Reason.HEADROOM
+    assert "1 executor would come back to a, which was left 20 min ago" in d.text
+
+
+def test_steps_of_a_plan_are_one_plan_however_far_apart() -> None:
+    steps = [Spent(at_ms=NOW_MS - 60_000 * i, executors=1, workers=1, plan="p-1") for i in range(30)]
+    other = Spent(at_ms=NOW_MS - 1000, executors=1, workers=1, plan="p-2")
+    assert plans_within_the_hour([*steps, other], NOW_MS, 0.0) == 2

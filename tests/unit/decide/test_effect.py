@@ -18,6 +18,7 @@ from stormpilot.decide.effect import (
     give_up_rollback,
     noise_ratio,
     published,
+    spent_by,
     step,
 )
 from stormpilot.decide.events import Event, EventKind
@@ -101,6 +102,30 @@ def test_what_does_not_run_as_planned_is_not_judged(
     state, events = step(start, facts(20, word), CONFIG)
     assert (state.phase, state.verdict, state.failures, state.former) == ("none", outcome, 0, [])
     assert kinds(events) == told
+
+
+def test_rejected_plan_moved_nothing() -> None:
+    """The budget of the hour has the move before it, not the one that never was; one that was applied counts."""
+    before = moving(plan_id="p-0", now_ms=NOW_MS - 60_000)
+    start = moving(state=before)
+    assert [s.plan for s in spent_by(start)] == ["p-0", "p-1"]
+    rejected = step(start, facts(20, "rejected"), CONFIG)[0]
+    assert spent_by(rejected) == before.spent
+    later = moving(state=rejected, plan_id="p-2", now_ms=NOW_MS + 60_000)
+    assert [s.plan for s in spent_by(later)] == ["p-0", "p-2"]
+    assert spent_by(step(measuring(state=before), facts(20, "rejected"), CONFIG)[0]) == start.spent
+    assert spent_by(step(start, facts(20, "fallback"), CONFIG)[0]) == start.spent
+
+
+def test_plan_that_is_applied_after_it_was_rejected_moved_executors() -> None:
+    """The plug-in tries a plan whose slots are taken again for a minute."""
+    start = moving()
+    rejected = step(start, facts(20, "rejected"), CONFIG)[0]
+    assert spent_by(rejected) == []
+    assert step(rejected, facts(25, "rejected"), CONFIG)[0] is rejected
+    applied = step(rejected, facts(30), CONFIG)[0]
+    assert (applied.verdict, applied.phase) == (Outcome.DISTURBED, "none")
+    assert spent_by(applied) == start.spent
 
 
 @pytest.mark.parametrize("start", [moving(), measuring()])

@@ -212,6 +212,17 @@ def test_drained_host_is_named_once_for_all_executors_on_it(verb: Verb) -> None:
     assert found.result == "refused: plan p-7 does not fit any more: drain: host host-b (b) is drained"
 
 
+def test_rollback_is_not_refused_for_heap_and_a_proposal_is() -> None:
+    """It ran like that, under a limit of the worker that was the fullest then."""
+    who = subject()
+    own = who.topology
+    components = [msgspec.structs.replace(c, heap_mb=100.0) for c in own.components]
+    m = model(msgspec.structs.replace(own, components=components, worker_heap_mb=150.0))
+    refused = answered(asked("approve"), who, m).result
+    assert "does not fit any more: worker-heap: flights-1: a:1 has 200 MB of heap of 150 MB" in refused
+    assert "worker-heap" not in answered(asked("rollback"), who, m).result
+
+
 def test_rollback_is_not_refused_for_cpu_but_says_so() -> None:
     """Right after a move everything starts anew, and measures more CPU than ever."""
 

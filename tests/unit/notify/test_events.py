@@ -15,6 +15,7 @@ from stormpilot.decide.events import EventKind
 from stormpilot.decide.reasons import Reason
 from stormpilot.decide.report import CycleReport
 from stormpilot.decide.status_changes import StatusChange
+from stormpilot.messages.controller_state import ControllerState, TopologyView
 from stormpilot.messages.core import HistoryEntry, StatusMessage
 from stormpilot.notify.events import KINDS, Event, EventDetector
 
@@ -104,6 +105,56 @@ def test_what_lasts_is_not_over_while_nobody_knows_what_runs() -> None:
     assert watch.observe(CycleReport(NOW_MS, waiting_for="no cluster snapshot yet")) == []
     assert told(watch, wrong) == []
     assert told(watch, COOL) == [("infeasible", "resolved")]
+
+
+def left_by_the_leader_before(**reasons: str) -> ControllerState:
+    """Its last state, with the reasons of topologies by name."""
+    ids = {"flights": ID, "words": OTHER}
+    return ControllerState(
+        controller="one",
+        version="0.1.0",
+        epoch=1,
+        started_at_ms=1,
+        written_at_ms=2,
+        period_s=60.0,
+        cycles=3,
+        planner="best",
+        sentence="no change",
+        topologies=[
+            TopologyView(id=ids[name], name=name, mode="act", action="skip", reason=reason, text="no room")
+            for name, reason in reasons.items()
+        ],
+    )
+
+
+def test_next_leader_resolves_what_its_predecessor_told_and_tells_anew_what_lasts() -> None:
+    before = left_by_the_leader_before(flights="INFEASIBLE", words="INFEASIBLE")
+    watch = EventDetector(before)
+    assert watch.observe(CycleReport(NOW_MS, waiting_for="no cluster snapshot yet")) == []
+    lasts, over = watch.observe(report(COOL, skip(OTHER, Reason.INFEASIBLE, "no room")))
+    assert (lasts.event, lasts.status, lasts.topology) == ("infeasible", "firing", "words")
+    assert (over.event, over.status, over.topology_id) == ("infeasible", "resolved", ID)
+    assert (over.text, over.at_ms) == ("over: flights: no room", NOW_MS)
+    assert told(watch, COOL) == [("infeasible", "resolved")], "of words, and once of flights"
+
+
+def test_next_leader_measures_before_it_says_that_something_is_over() -> None:
+    watch = EventDetector(left_by_the_leader_before(flights="INFEASIBLE"))
+    unmeasured = skip(ID, Reason.INSUFFICIENT_METRICS, "nothing is measured yet")
+    assert told(watch, unmeasured) == told(watch, unmeasured) == []
+    assert told(watch, skip(ID, Reason.INFEASIBLE, "no room")) == [("infeasible", "firing")]
+    assert told(watch, unmeasured) == [("infeasible", "resolved")], "as ever, once it was told here"
+    other = EventDetector(left_by_the_leader_before(flights="INFEASIBLE"))
+    assert told(other, unmeasured) == []
+    assert told(other, COOL) == [("infeasible", "resolved")]
+    assert told(other, COOL) == []
+
+
+def test_next_leader_resolves_one_mass_failure_and_nothing_that_it_does_not_know() -> None:
+    before = left_by_the_leader_before(flights="MASS_FAILURE", words="MASS_FAILURE")
+    (over,) = EventDetector(before).observe(report(COOL))
+    assert (over.event, over.status, over.topology) == ("mass_failure", "resolved", None)
+    assert told(EventDetector(left_by_the_leader_before(flights="OF_ANOTHER_VERSION", words="GAIN")), COOL) == []
 
 
 def test_mass_failure_is_one_event_however_many_topologies_it_holds() -> None:

@@ -66,6 +66,18 @@ def test_a_worker_counts_once_and_processes_keep_their_memory() -> None:
     assert many.resources_tps == pytest.approx((0.5 - 0.1) / (0.8 / 20 + 0.2 / 40))
 
 
+def test_a_worker_takes_the_mean_of_what_its_components_measured_of_one() -> None:
+    """10% and 20% for the same JVM: beside each other 15%, and each alone what it was measured to take."""
+    x = msgspec.structs.replace(model("x", (1, 10.0, 0.5, 0.2)), base=Base(cpu_share=0.1, memory_share=0.15))
+    y = msgspec.structs.replace(model("y", (1, 10.0, 0.4, 0.2)), base=Base(cpu_share=0.2, memory_share=0.17))
+    lines = problem([x, y], [("s", "x", 1.0), ("x", "y", 1.0)])
+    both = predict(lines, {("a", 0): {"s": 1, "x": 1, "y": 1}}, CORES, 10.0).slots[0]
+    assert both.cpu_share == pytest.approx(0.15 + (0.5 - 0.1) + (0.4 - 0.2))
+    assert both.memory_share == pytest.approx(0.16 + (0.2 - 0.15) + (0.2 - 0.17))
+    apart = predict(lines, {("a", 0): {"s": 1, "x": 1}, ("b", 0): {"y": 1}}, CORES | {"b": 1.0}, 10.0).slots
+    assert [s.cpu_share for s in apart] == pytest.approx([0.5, 0.4])
+
+
 def test_few_tuples_take_more_cpu_each_and_a_slot_is_full_of_them_earlier() -> None:
     """9 threads at 1/s each take what the light trial says, 9 x 8%: half a core is full at 5.5/s, not at 55/s."""
     base = Base(cpu_share=0.06, memory_share=0.1)

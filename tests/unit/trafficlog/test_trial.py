@@ -88,6 +88,13 @@ def test_share_over_the_period_as_it_ran_and_had_each_proposal_been_in_place() -
     assert (t.total_tps, t.inter_node_tps) == (pytest.approx(1000.0), pytest.approx(600.0))
 
 
+def test_windows_that_were_not_logged_save_nothing() -> None:
+    """Of every third window nothing is known: a proposal that halves the traffic halves that of the others."""
+    rows = [decision(i, "advise", inter_node_tps=600.0, planned_inter_node_tps=300.0) for i in range(30)]
+    t = trial(rows, windows=[window(i + 1) for i in range(30) if i % 3])
+    assert t.followed_inter_node_share == pytest.approx(0.3)
+
+
 def test_reasons_for_which_nothing_was_proposed_stand_with_their_time() -> None:
     rows = [decision(i, reason="COOL_DOWN" if i < 2 else "GAIN_BELOW_THRESHOLD") for i in range(8)]
     rows.append(decision(8, "advise", moved_executors=0, reason="REPAIR"))

@@ -10,6 +10,9 @@ from stormpilot.history.frames import Column, DataFrame, fn
 from stormpilot.history.mine.columns import hour, possible, seconds
 
 _SYSTEM = "__"
+LEAST_TUPLES = 20
+"""For each executor of a component in a worker, in a window: with so many, one that got none stands by. With fewer it
+may just not have been its turn."""
 HOURS, WINDOWS, IMPOSSIBLE = "hours", "windows", "impossible"
 _NUMBERS = ("covered_s", "received_tps", "emitted_tps", "sent_tps", "cpu_mhz", "core_mhz", "memory_mb",
             "measured_memory_mb", "queue")  # fmt: skip
@@ -142,12 +145,14 @@ def executor_hours(sums: DataFrame) -> DataFrame:
 def worker_windows(sums: DataFrame) -> DataFrame:
     """Activity of each component in each worker by window, from `executor_sums`; only workers that were measured whole.
 
-    Columns: topology_name, topology_id, supervisor, port, component, window_to, threads (executors with tuples, if any
-    has some: not standbys), rate_tps (received; of spouts: emitted, without ids sent), cpu_mhz, memory_mb (measured;
-    declared where it was not), queue (null: not known), rows, first, last.
+    Columns: topology_name, topology_id, supervisor, port, component, window_to, threads (executors with tuples, where
+    those are so many that none but a standby gets none), rate_tps (received; of spouts: emitted, without ids sent),
+    cpu_mhz, memory_mb (measured; declared where it was not), queue (null: not known), rows, first, last.
     """
     worker = ["topology_name", "topology_id", "supervisor", "port", "component"]
-    threads = fn.when(fn.col("busy") > 0, fn.col("busy")).otherwise(fn.col("rows")).cast("int").alias("threads")
+    tuples = fn.col("rate_tps") * (seconds("last") - seconds("first"))
+    enough = (fn.col("busy") > 0) & (tuples >= LEAST_TUPLES * fn.col("rows"))
+    threads = fn.when(enough, fn.col("busy")).otherwise(fn.col("rows")).cast("int").alias("threads")
     at = fn.col("at").alias("window_to")
     return sums.where(fn.col("kind") == WINDOWS).select(
         *worker, at, threads, "cpu_mhz", *_OF_WINDOWS, "rows", "first", "last"

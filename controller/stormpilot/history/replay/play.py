@@ -172,7 +172,8 @@ class _Player:
         self.plan[topology.id] = _message(topology.id, self.setting, plan, at_ms)
         if not workers:
             return
-        self.spent.setdefault(topology.id, []).append(Spent(at_ms=at_ms, executors=executors, workers=workers))
+        cost = Spent(at_ms=at_ms, executors=executors, workers=workers, plan=self.plan[topology.id].plan_id)
+        self.spent.setdefault(topology.id, []).append(cost)
         held_up = held_up_tps(topology, plan, traffic) * self.rules.stands_s(topology)
         before = moves.get(topology.id)
         moves[topology.id] = Move(

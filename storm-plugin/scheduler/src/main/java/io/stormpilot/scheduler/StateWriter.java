@@ -13,6 +13,7 @@ import io.stormpilot.scheduler.zookeeper.Outbox;
 import io.stormpilot.scheduler.zookeeper.Ownership;
 import io.stormpilot.scheduler.zookeeper.Paths;
 import io.stormpilot.scheduler.zookeeper.SnapshotWriter;
+import io.stormpilot.scheduler.zookeeper.ZnodeStore;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -75,12 +76,7 @@ public final class StateWriter {
     lastCluster = null;
     cleanedAtMs = 0;
     outbox.takeOver(leaderNode);
-    offer(
-        paths.base(),
-        store -> {
-          writer.forget();
-          store.makeFolders();
-        });
+    offer(paths.base(), ZnodeStore::makeFolders);
   }
 
   /**

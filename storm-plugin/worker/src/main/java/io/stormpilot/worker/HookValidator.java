@@ -39,7 +39,9 @@ public final class HookValidator implements ITopologyValidator {
   @Override
   public void prepare(Map<String, Object> conf) {
     Object name = conf.get(NEXT);
-    if (name != null && !name.toString().isBlank()) {
+    if (name != null && name.toString().strip().equals(HookValidator.class.getName())) {
+      LOG.error("storm.yaml: {} is the hook's validator itself; using Storm's own", NEXT);
+    } else if (name != null && !name.toString().isBlank()) {
       // Checks that an operator asked for must not be skipped silently: without them, no Nimbus.
       next = ReflectionUtils.newInstance(name.toString().strip());
     }

@@ -54,6 +54,13 @@ class HookValidatorTest {
     return conf;
   }
 
+  /** It would make one more of itself, and so on, and no Nimbus would start. */
+  @Test
+  void isNotItsOwnNextOne() throws Exception {
+    Map<String, Object> nimbus = Map.of(HookValidator.NEXT, HookValidator.class.getName());
+    assertEquals(List.of(OURS), validated(nimbus, Map.of()).get(HOOKS));
+  }
+
   @Test
   void everyTopologyGetsTheHook() throws Exception {
     assertEquals(List.of(OURS), validated(Map.of()).get(HOOKS));

@@ -56,7 +56,10 @@ public enum Reason {
   PLAN_SET_INCOMPLETE(Rejects.UNTIL_IT_FITS),
   /** The number of workers wanted was changed by a user after the plan was made. */
   WORKERS_CHANGED(Rejects.FOR_GOOD),
-  /** Executors of the topology were added or removed by a user after the plan was made. */
+  /**
+   * Executors of the topology, or what it declares for the ResourceAwareScheduler, were changed by
+   * a user after the plan was made.
+   */
   EXECUTORS_CHANGED,
   /** Executors were lost with their supervisor or worker and placed anew. */
   SUPERVISOR_LOST,

@@ -1,9 +1,11 @@
 package io.stormpilot.scheduler.round;
 
 import io.stormpilot.scheduler.state.KnownPorts;
+import io.stormpilot.scheduler.state.TopologySnapshot;
 import java.util.Collection;
 import java.util.HashMap;
 import java.util.HashSet;
+import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import org.apache.storm.scheduler.Cluster;
@@ -18,6 +20,12 @@ public final class Memory {
   private final Map<String, TopologyMemory> topologies = new HashMap<>();
   private final KnownPorts knownPorts = new KnownPorts();
   private final PortRest portRest;
+
+  private record Stuck(String planId, long sinceMs) {}
+
+  private final Map<String, TopologyDetails> placedAs = new HashMap<>();
+  private final Map<String, Stuck> stuck = new HashMap<>();
+  private final Map<String, Returns> returns = new HashMap<>();
   private Set<String> refused = new HashSet<>();
   private Set<String> refusedBefore = Set.of();
   private long leadsSinceMs = Long.MIN_VALUE;
@@ -28,7 +36,9 @@ public final class Memory {
 
   /** See the cluster at the start of a round: dead topologies are forgotten. */
   void observe(Cluster cluster, Topologies all, long now) {
-    topologies.keySet().retainAll(all.getAllIds());
+    for (Map<String, ?> known : List.of(topologies, placedAs, stuck, returns)) {
+      known.keySet().retainAll(all.getAllIds());
+    }
     knownPorts.observe(cluster.getSupervisors(), now);
     portRest.observe(cluster.getUsedSlots(), now);
     refusedBefore = refused;
@@ -54,6 +64,37 @@ public final class Memory {
         topology.getId(), id -> new TopologyMemory(now, topology.getNumWorkers()));
   }
 
+  /** A topology has executors in slots: what it is now is what it was placed as. */
+  void placed(TopologyDetails topology) {
+    placedAs.put(topology.getId(), topology);
+  }
+
+  /** Whether a user has changed settings or resources since the topology had slots. */
+  boolean changedSincePlaced(TopologyDetails topology) {
+    TopologyDetails before = placedAs.get(topology.getId());
+    return before != null && !TopologySnapshot.same(before, topology);
+  }
+
+  /** For how long a plan has waited for slots without any progress until now. */
+  long stuckMs(String topologyId, String planId, long now) {
+    Stuck before = stuck.get(topologyId);
+    if (before == null || !before.planId().equals(planId)) {
+      before = new Stuck(planId, now);
+      stuck.put(topologyId, before);
+    }
+    return now - before.sinceMs();
+  }
+
+  /** Only the plans of these topologies wait for slots now. */
+  void onlyStuck(Set<String> topologyIds) {
+    stuck.keySet().retainAll(topologyIds);
+  }
+
+  /** Which lost executors of a topology went back to their supervisor. */
+  Returns returns(String topologyId) {
+    return returns.computeIfAbsent(topologyId, id -> new Returns());
+  }
+
   /** The ports of each supervisor. */
   public KnownPorts knownPorts() {
     return knownPorts;
@@ -65,7 +106,7 @@ public final class Memory {
 
   /** Another Nimbus may have led in between: what topologies do is to be learnt anew. */
   public void takeOver(long now) {
-    topologies.clear();
+    List.of(topologies, placedAs, stuck, returns).forEach(Map::clear);
     leadsSinceMs = now;
   }
 

@@ -89,6 +89,7 @@ final class MoveStep {
     int workersMoved = 0;
     boolean anyMoved =
         changes.values().stream().flatMap(List::stream).anyMatch(c -> movedWorkers(c) > 0);
+    Set<String> stuck = new HashSet<>();
     boolean limited = config.maxMovedWorkers() > 0 && anyMoved;
     for (TopologyContext topology : moving) {
       String id = topology.id();
@@ -99,10 +100,20 @@ final class MoveStep {
       boolean overLimit = changes.containsKey(id) && outcome.overLimit().contains(id);
       moves.put(
           id, new Moves(pending, overLimit, settling.contains(id), limited, refusals.get(id)));
+      boolean waits = pending > 0 && own.isEmpty() && !settling.contains(id) && !limited;
+      TopologyMemory m = topology.memory();
+      if (waits && refusals.get(id) == null && !justLeads && m.broken() == null) {
+        stuck.add(id);
+        if (memory.stuckMs(id, m.inForcePlanId(), now) > config.planRetryMs()) {
+          String text = pending + " workers of the plan found no free slot; it is not carried out";
+          m.broke(new Rejection(Reason.NO_FREE_SLOT, text));
+        }
+      }
       intents.put(id, next(topology));
       count(topology, moved, pending);
       workersMoved += moved;
     }
+    memory.onlyStuck(stuck);
     return new Result(moves, intents, workersMoved, !refusals.isEmpty());
   }
 

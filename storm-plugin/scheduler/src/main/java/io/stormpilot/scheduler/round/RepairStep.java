@@ -6,6 +6,7 @@ import io.stormpilot.scheduler.message.PlanRoom.Amount;
 import io.stormpilot.scheduler.message.PlannedWorker;
 import io.stormpilot.scheduler.message.Reason;
 import io.stormpilot.scheduler.message.Rejection;
+import io.stormpilot.scheduler.state.PilotConfig;
 import io.stormpilot.scheduler.state.Placement;
 import io.stormpilot.scheduler.state.SharingRules;
 import io.stormpilot.scheduler.state.Sites;
@@ -32,11 +33,20 @@ final class RepairStep {
 
   private static final Logger LOG = LoggerFactory.getLogger(RepairStep.class);
 
+  /**
+   * Who loses executors again so many times the time after which Nimbus takes a worker that never
+   * came up for dead ({@code nimbus.task.launch.secs}), or sooner, cannot run them.
+   */
+  private static final int LAUNCHES = 3;
+
   private final Collection<TopologyContext> topologies;
   private final Slots slots;
   private final Cluster cluster;
+  private final Memory memory;
+  private final PilotConfig config;
   private final boolean justLeads;
   private final boolean resourceAware;
+  private final long now;
   private final Set<String> silent;
   private final Map<String, NormalizedResourceOffer> available = new HashMap<>();
   private Map<String, Amount> taken;
@@ -52,13 +62,19 @@ final class RepairStep {
       Collection<TopologyContext> topologies,
       Slots slots,
       Cluster cluster,
+      Memory memory,
+      PilotConfig config,
       boolean justLeads,
-      boolean resourceAware) {
+      boolean resourceAware,
+      long now) {
     this.topologies = topologies;
     this.slots = slots;
     this.cluster = cluster;
+    this.memory = memory;
+    this.config = config;
     this.justLeads = justLeads;
     this.resourceAware = resourceAware;
+    this.now = now;
     this.silent = silent(topologies, cluster);
   }
 
@@ -120,9 +136,14 @@ final class RepairStep {
     Set<ExecutorDetails> known = new HashSet<>();
     before.values().forEach(known::addAll);
     int newWorkers = known.containsAll(lost) ? 1 : workersMissing(topology, current);
+    Returns returns = memory.returns(topology.id());
+    Set<String> failing = returns.failing(lost, now - LAUNCHES * config.taskLaunchMs());
     Repair.Outcome outcome =
-        repair(topology).place(topology.id(), lost, before, current, newWorkers);
+        repair(topology, failing).place(topology.id(), lost, before, current, newWorkers);
     carryOut(outcome.change());
+    if (outcome.change() != null) {
+      returns.note(lost, outcome.change().started(), before, now);
+    }
     TopologyMemory m = topology.memory();
     if (m.owns()) {
       judge(topology, outcome, lost.size());
@@ -146,7 +167,10 @@ final class RepairStep {
     }
   }
 
-  private Repair repair(TopologyContext topology) {
+  /** With supervisors that are taken only where there is no other, besides silent ones. */
+  private Repair repair(TopologyContext topology, Set<String> failing) {
+    Set<String> last = new HashSet<>(silent);
+    last.addAll(failing);
     if (taken == null) {
       taken = RoomLeft.taken(topologies, cluster);
     }
@@ -159,7 +183,7 @@ final class RepairStep {
             e -> orZero(topology.details().getTotalCpuReqTask(e)));
     return new Repair(
         slots,
-        silent,
+        last,
         topology.sites()::required,
         resourceAware
             ? SharingRules.of(
@@ -223,7 +247,8 @@ final class RepairStep {
     Map<WorkerSlot, Set<ExecutorDetails>> before =
         current.isEmpty() ? Map.of() : workersBefore(topology);
     int workers = workersMissing(topology, current);
-    Repair.Outcome outcome = repair(topology).place(topology.id(), lost, before, current, workers);
+    Repair.Outcome outcome =
+        repair(topology, Set.of()).place(topology.id(), lost, before, current, workers);
     carryOut(outcome.change());
     if (outcome.change() != null) {
       LOG.info(

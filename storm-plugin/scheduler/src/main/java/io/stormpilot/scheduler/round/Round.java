@@ -43,7 +43,8 @@ import org.slf4j.LoggerFactory;
  *   <li>a user changes the number of workers or the parallelism with {@code storm rebalance}: the
  *       plan is set aside, also if the same executors could be placed by it, because it was made
  *       for another number of workers. The fallback scheduler does what the user asked for, until a
- *       plan that was made later arrives. A rebalance that changes neither carries the plan out
+ *       plan that was made later arrives; so it does under the ResourceAwareScheduler where it
+ *       changes resources or settings. A rebalance that changes none of these carries the plan out
  *       again, and workers that still run in the right place keep running;
  *   <li>executors are lost and cannot be placed on the supervisor of the plan: the rest stays
  *       still, the topology is {@code degraded}. When the supervisor comes back nothing is moved
@@ -175,7 +176,14 @@ public final class Round {
   private RepairStep repair(
       Map<String, TopologyContext> topologies, Slots slots, boolean justLeads) {
     return new RepairStep(
-        topologies.values(), slots, cluster, justLeads, fallback.isResourceAware());
+        topologies.values(),
+        slots,
+        cluster,
+        memory,
+        config,
+        justLeads,
+        fallback.isResourceAware(),
+        now);
   }
 
   private Map<String, TopologyContext> contexts() {
@@ -238,6 +246,15 @@ public final class Round {
     if (inForce != null
         && PlanValidator.checkExecutors(inForce, topology.details().getExecutors()) != null) {
       m.setAside(Reason.EXECUTORS_CHANGED, "the executors of the topology were changed by a user");
+    }
+    if (!topology.current().isEmpty()) {
+      memory.placed(topology.details());
+    } else if (fallback.isResourceAware()
+        && m.owns()
+        && memory.changedSincePlaced(topology.details())) {
+      m.setAside(
+          Reason.EXECUTORS_CHANGED,
+          "the resources or the settings of the topology were changed by a user");
     }
     m.sees(topology.entry(), topology.current());
   }

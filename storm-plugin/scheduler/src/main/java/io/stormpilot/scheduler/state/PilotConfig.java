@@ -30,6 +30,8 @@ import org.slf4j.LoggerFactory;
  * @param controllerAcl {@value #CONTROLLER_ACL}: the controller's login as {@code scheme:id}; null
  *     = it uses Storm's own
  * @param monitorFreqMs Storm's own {@code nimbus.monitor.freq.secs}: time between rounds
+ * @param taskLaunchMs Storm's own {@code nimbus.task.launch.secs}: how long a worker may take to
+ *     come up
  */
 public record PilotConfig(
     String zookeeperRoot,
@@ -43,7 +45,8 @@ public record PilotConfig(
     String fallbackScheduler,
     String planKeyFile,
     String controllerAcl,
-    long monitorFreqMs) {
+    long monitorFreqMs,
+    long taskLaunchMs) {
 
   public static final String ZOOKEEPER_ROOT = "stormpilot.zookeeper.root";
   public static final String LOAD_TIMEOUT = "stormpilot.load.timeout.secs";
@@ -79,7 +82,8 @@ public record PilotConfig(
         fallbackScheduler(conf),
         text(conf, PLAN_KEY_FILE, null),
         text(conf, CONTROLLER_ACL, null),
-        millis(conf, DaemonConfig.NIMBUS_MONITOR_FREQ_SECS, 10));
+        millis(conf, DaemonConfig.NIMBUS_MONITOR_FREQ_SECS, 10),
+        millis(conf, DaemonConfig.NIMBUS_TASK_LAUNCH_SECS, 120));
   }
 
   /** Ours would make one more of itself as its own fallback, and so on. */

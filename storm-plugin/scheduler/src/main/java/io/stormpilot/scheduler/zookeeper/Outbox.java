@@ -4,9 +4,11 @@ import io.stormpilot.scheduler.message.Payload.TooLargeException;
 import io.stormpilot.scheduler.zookeeper.ZnodeStore.DeposedException;
 import io.stormpilot.scheduler.zookeeper.ZnodeStore.OversizedException;
 import java.io.IOException;
+import java.util.HashSet;
 import java.util.Iterator;
 import java.util.LinkedHashMap;
 import java.util.Map;
+import java.util.Set;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.ReentrantLock;
@@ -34,10 +36,19 @@ public final class Outbox implements AutoCloseable {
 
   private static final long RETRY_MS = 1_000;
 
+  /**
+   * What could not be written for another reason than its size is to be offered again by then;
+   * twice as late each time that something cannot be written again.
+   */
+  private static final long ANEW_MS = 60_000;
+
+  private static final int MOST_DOUBLINGS = 6;
+
   /** A job that is being done, with the store of the term in which it was offered. */
   private record Task(String path, Job job, ZnodeStore store) {}
 
   private final long leadingForNanos;
+  private final long anewMs;
   private final ReentrantLock lock = new ReentrantLock();
   private final Condition changed = lock.newCondition();
   private final Map<String, Job> jobs = new LinkedHashMap<>();
@@ -45,6 +56,10 @@ public final class Outbox implements AutoCloseable {
   private ZnodeStore store;
   private boolean deposed;
   private boolean dropped;
+  private long givenUpAt;
+  private boolean givenUp;
+  private int doublings;
+  private final Set<String> told = new HashSet<>();
   private long leadingUntil = System.nanoTime();
   private boolean busy;
   private boolean closed;
@@ -56,7 +71,12 @@ public final class Outbox implements AutoCloseable {
    * @param leadingForMs how long after a round this Nimbus still counts as the leading one
    */
   public Outbox(ZnodeStore store, long leadingForMs) {
+    this(store, leadingForMs, ANEW_MS);
+  }
+
+  Outbox(ZnodeStore store, long leadingForMs, long anewMs) {
     this.store = store;
+    this.anewMs = anewMs;
     this.leadingForNanos = TimeUnit.MILLISECONDS.toNanos(leadingForMs);
     this.loop = new BackgroundLoop("stormpilot-outbox", RETRY_MS, this::writeNext);
   }
@@ -77,6 +97,8 @@ public final class Outbox implements AutoCloseable {
       store = store.fencedBy(leaderNode);
       deposed = false;
       dropped = false;
+      doublings = givenUp ? Math.min(doublings + 1, MOST_DOUBLINGS) : 0;
+      givenUp = false;
       jobs.clear();
       changed.signalAll();
     } finally {
@@ -96,13 +118,14 @@ public final class Outbox implements AutoCloseable {
   }
 
   /**
-   * Whether writes of this term were dropped because no round had ended for long: where this Nimbus
-   * leads on, they have to be offered again.
+   * Whether writes of this term were dropped because no round had ended for long, or a minute ago
+   * for a reason that may have passed: where this Nimbus leads on, they have to be offered again.
    */
   public boolean dropped() {
     lock.lock();
     try {
-      return dropped;
+      long anewNanos = TimeUnit.MILLISECONDS.toNanos(anewMs << doublings);
+      return dropped || (givenUp && System.nanoTime() - givenUpAt >= anewNanos);
     } finally {
       lock.unlock();
     }
@@ -127,6 +150,7 @@ public final class Outbox implements AutoCloseable {
       }
       if (jobs.size() >= MAX_JOBS && !jobs.containsKey(path)) {
         LOG.warn("more than {} writes wait for ZooKeeper; not writing {}", MAX_JOBS, path);
+        giveUp();
         return;
       }
       jobs.put(path, job);
@@ -244,6 +268,7 @@ public final class Outbox implements AutoCloseable {
         LOG.info("writing to ZooKeeper works again");
         failing = false;
       }
+      told.remove(path);
       return true;
     } catch (InterruptedException e) {
       throw e;
@@ -254,17 +279,39 @@ public final class Outbox implements AutoCloseable {
       LOG.error("not written: {} has {}", path, e.getMessage());
       return true;
     } catch (KeeperException.NoAuthException e) {
-      LOG.error("not written: {}: the ZooKeeper account of storm.yaml has no permission", path);
+      if (told.add(path)) {
+        LOG.error("not written: {}: the ZooKeeper account of storm.yaml has no permission", path);
+      }
+      giveUp();
       return true;
-    } catch (OversizedException | KeeperException.InvalidACLException e) {
+    } catch (OversizedException e) {
+      LOG.error("not written: {}: {}", path, e.getMessage());
+      return true;
+    } catch (KeeperException.InvalidACLException e) {
       LOG.error("not written: {}: {}", path, e.getMessage());
       return true;
     } catch (KeeperException | IOException e) {
       sayFailing(path, e);
       return false;
     } catch (Exception | Error e) { // no error of one job ends the thread, and all writes with it
-      LOG.error("not written: {}", path, e);
+      if (told.add(path)) {
+        LOG.error("not written: {}", path, e);
+      }
+      giveUp();
       return true;
+    }
+  }
+
+  /** Something was not written, and may be if it is offered again later. */
+  private void giveUp() {
+    lock.lock();
+    try {
+      if (!givenUp) {
+        givenUp = true;
+        givenUpAt = System.nanoTime();
+      }
+    } finally {
+      lock.unlock();
     }
   }
 

@@ -14,13 +14,15 @@ import java.util.function.LongSupplier;
 /**
  * Writes snapshots where they differ from what stands in ZooKeeper. Versions go on from there, so
  * that they grow over a fail-over; since when a placement stands is taken over from an earlier
- * leader. Used by the outbox's thread only.
+ * leader. What is known of them holds for one term, which has a store of its own. Used by the
+ * outbox's thread only.
  */
 public final class SnapshotWriter {
 
   private final Paths paths;
   private final LongSupplier clockMs;
   private final Map<String, Written> known = new HashMap<>();
+  private ZnodeStore knownIn;
 
   public SnapshotWriter(Paths paths, LongSupplier clockMs) {
     this.paths = paths;
@@ -55,11 +57,6 @@ public final class SnapshotWriter {
     known.keySet().retainAll(left);
   }
 
-  /** Another Nimbus may have written since. */
-  public void forget() {
-    known.clear();
-  }
-
   private void put(String path, Written before, JsonObject after, ZnodeStore store)
       throws Exception {
     Written written = Written.of(after);
@@ -73,6 +70,10 @@ public final class SnapshotWriter {
   }
 
   private Written before(String path, ZnodeStore store) throws Exception {
+    if (store != knownIn) { // of a new term: another Nimbus may have written since
+      known.clear();
+      knownIn = store;
+    }
     Written written = known.get(path);
     if (written != null) {
       return written;

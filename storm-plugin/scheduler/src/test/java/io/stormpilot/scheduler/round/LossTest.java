@@ -1,6 +1,7 @@
 package io.stormpilot.scheduler.round;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.stormpilot.scheduler.state.PilotConfig;
@@ -18,6 +19,32 @@ import org.junit.jupiter.api.Test;
 
 /** What happens to executors whose worker or supervisor is lost. */
 class LossTest {
+
+  /** Its supervisor lives, and cannot bring it up: Nimbus takes it for dead again. */
+  @Test
+  void workerThatDoesNotComeUpWhereItWasGoesElsewhere() {
+    Story story = Story.twoWorkers();
+    story.publish(story.plan("t", "p-1", "sup-0:6700=1-2", "sup-1:6700=3-4"));
+    story.round();
+
+    story.loseWorker("sup-0:6700");
+    story.round();
+    String again = story.slotOf("t", "1-2");
+    assertTrue(again.startsWith("sup-0:"), again);
+
+    story.pass(130_000);
+    story.loseWorker(again);
+    story.round();
+    assertFalse(story.slotOf("t", "1-2").startsWith("sup-0:"), "it had its chance");
+    assertEquals("degraded/SUPERVISOR_LOST", story.state("t"), "the controller is to know");
+
+    String elsewhere = story.slotOf("t", "1-2");
+    story.pass(400_000);
+    story.loseWorker(elsewhere);
+    story.round();
+    assertEquals(
+        elsewhere.split(":")[0], story.slotOf("t", "1-2").split(":")[0], "once it may return");
+  }
 
   @Test
   void aLostSupervisorsWorkersGoToFreeSlotsAndTheRestStaysStill() {

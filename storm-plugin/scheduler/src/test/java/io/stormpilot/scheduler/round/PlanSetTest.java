@@ -1,6 +1,7 @@
 package io.stormpilot.scheduler.round;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.stormpilot.scheduler.state.PilotConfig;
 import java.util.Map;
@@ -121,6 +122,23 @@ class PlanSetTest {
     story.round();
     story.round();
     assertEquals("moving/NO_FREE_SLOT", story.state("t"));
+
+    for (int i = 0; i < 6; i++) {
+      story.round();
+    }
+    assertEquals("degraded/NO_FREE_SLOT", story.state("t"), "no slot came for a minute");
+    story.kill("other");
+    story.round();
+    story.round();
+    assertEquals("sup-1:6700", story.slotOf("t", "3-4"), "an old plan is not carried out later");
+
+    story.topology("other", 3, 3);
+    for (int i = 1; i <= 3; i++) {
+      story.running("other", "sup-2:670" + i, "" + i);
+    }
+    story.publish(story.plan("t", "p-2", "sup-2:6700=1-2", "sup-2:6702=3-4"));
+    story.round();
+    assertTrue(story.state("t").endsWith("SLOT_OCCUPIED"), story.state("t"));
   }
 
   @Test

@@ -4,6 +4,8 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 
 import java.util.Map;
 import java.util.Set;
+import org.apache.storm.Config;
+import org.apache.storm.scheduler.resource.ResourceAwareScheduler;
 import org.junit.jupiter.api.Test;
 
 /** {@code storm rebalance} keeps working as users know it. */
@@ -61,6 +63,34 @@ class RebalanceTest {
 
     assertEquals("rejected/WORKERS_CHANGED", story.state("t"));
     assertEquals(4, story.placement("t").size());
+  }
+
+  /** Under the ResourceAwareScheduler it rests on what was declared. */
+  @Test
+  void rebalanceWithOtherResourcesOrSettingsSetsThePlanAside() {
+    for (boolean resourceAware : new boolean[] {true, false}) {
+      Story story = Story.twoWorkers();
+      if (resourceAware) {
+        story.fallback(new ResourceAwareScheduler());
+      }
+      story.publish(story.plan("t", "p-1", "sup-2:6700=1-2", "sup-1:6700=3-4"));
+      story.round();
+      story.round();
+      assertEquals("applied/OK", story.state("t"));
+
+      story.topologyConf("t", Config.TOPOLOGY_RAS_ONE_EXECUTOR_PER_WORKER, true);
+      story.rebalance("t", 2, 4);
+      story.round();
+
+      if (resourceAware) {
+        assertEquals("fallback/EXECUTORS_CHANGED", story.state("t"));
+        assertEquals(4, story.placement("t").size(), "the rule is kept");
+      } else {
+        assertEquals("moving/OK", story.state("t"), "Storm's default scheduler knows no such rule");
+        assertEquals(2, story.placement("t").size());
+      }
+      story.assertNobodyLost();
+    }
   }
 
   @Test

@@ -28,7 +28,7 @@ final class Polling {
    * @param atNanos of {@link System#nanoTime}
    */
   void read(Thread own, long cpuNanos, long atNanos) {
-    if (own != thread) {
+    if (own != thread || threadId < 0) {
       thread = own;
       threadId = proc.threadId(own.getName());
       waitsBefore = -1;

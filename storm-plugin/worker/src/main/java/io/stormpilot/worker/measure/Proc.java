@@ -32,6 +32,7 @@ public final class Proc {
   public record Child(long pid, long startTicks) {}
 
   private final Path root;
+  private Map<String, List<Long>> comms;
 
   public Proc() {
     this(Path.of("/proc"));
@@ -52,10 +53,9 @@ public final class Proc {
    */
   public List<Child> childrenOf(String threadName) {
     List<Child> found = List.of();
-    try (DirectoryStream<Path> threads = Files.newDirectoryStream(root.resolve("self/task"))) {
-      for (Path thread : threads) {
-        List<Child> children =
-            names(readComm(thread), threadName) ? children(thread) : List.<Child>of();
+    try {
+      for (long thread : threadsOf(threadName)) {
+        List<Child> children = children(root.resolve("self/task/" + thread));
         if (!children.isEmpty() && !found.isEmpty()) {
           return List.of();
         }
@@ -67,22 +67,40 @@ public final class Proc {
     }
   }
 
-  /** The kernel's id of the thread of this JVM with that name; -1 where none or several have it. */
+  /**
+   * The kernel's id of the thread of this JVM with that name; -1 where none has it. Of several the
+   * first: threads of native libraries keep the name of the one that created them.
+   */
   public long threadId(String threadName) {
-    long found = -1;
-    try (DirectoryStream<Path> threads = Files.newDirectoryStream(root.resolve("self/task"))) {
-      for (Path thread : threads) {
-        if (names(readComm(thread), threadName)) {
-          if (found >= 0) {
-            return -1;
-          }
-          found = Long.parseLong(thread.getFileName().toString());
+    return threadsOf(threadName).stream().mapToLong(Long::longValue).min().orElse(-1);
+  }
+
+  /** See which threads there are, once for all that is asked until this is called again. */
+  public void look() {
+    comms = null;
+  }
+
+  private List<Long> threadsOf(String threadName) {
+    if (comms == null) {
+      Map<String, List<Long>> seen = new LinkedHashMap<>();
+      try (DirectoryStream<Path> threads = Files.newDirectoryStream(root.resolve("self/task"))) {
+        for (Path thread : threads) {
+          String comm = new String(readComm(thread), StandardCharsets.ISO_8859_1);
+          long id = Long.parseLong(thread.getFileName().toString());
+          seen.computeIfAbsent(comm, name -> new ArrayList<>()).add(id);
         }
+      } catch (IOException | RuntimeException e) {
+        return List.of(); // this is not Linux
       }
-      return found;
-    } catch (IOException | RuntimeException e) {
-      return -1;
+      comms = seen;
     }
+    byte[] name = threadName.getBytes(StandardCharsets.UTF_8);
+    if (name.length <= COMM_BYTES) {
+      return comms.getOrDefault(new String(name, StandardCharsets.ISO_8859_1), List.of());
+    }
+    List<Long> found = new ArrayList<>();
+    comms.forEach((comm, ids) -> found.addAll(names(comm, name) ? ids : List.of()));
+    return found;
   }
 
   /** How often a thread of this JVM gave the processor away to wait; -1 where it is gone. */
@@ -215,19 +233,14 @@ public final class Proc {
   }
 
   /**
-   * Whether the kernel's name is that of a thread: its first bytes or, as JVMs newer than 25 have
-   * it, its begin and end with two dots between.
+   * Whether the kernel's name is that of a thread with a longer one: its first bytes or, as JVMs
+   * newer than 25 have it, its begin and end with two dots between.
    */
-  private static boolean names(byte[] comm, String threadName) {
-    byte[] name = threadName.getBytes(StandardCharsets.UTF_8);
-    if (name.length <= COMM_BYTES) {
-      return Arrays.equals(comm, name);
-    }
-    if (Arrays.equals(comm, Arrays.copyOf(name, COMM_BYTES))) {
+  private static boolean names(String shortened, byte[] name) {
+    String whole = new String(name, StandardCharsets.ISO_8859_1);
+    if (shortened.equals(whole.substring(0, COMM_BYTES))) {
       return true;
     }
-    String shortened = new String(comm, StandardCharsets.ISO_8859_1);
-    String whole = new String(name, StandardCharsets.ISO_8859_1);
     int dots = shortened.indexOf("..");
     return dots > 0
         && dots + 2 < shortened.length()

@@ -62,6 +62,7 @@ public final class WorkerReadings {
   private synchronized Reading readAll(boolean alone) {
     Map<Integer, Long> tuples = new HashMap<>();
     long owned = 0;
+    proc.look();
     for (ExecutorCpu executor : executors.values()) {
       executor.read();
       owned += executor.jvmNanos();
@@ -83,7 +84,8 @@ public final class WorkerReadings {
     }
     tasks.sort(Comparator.comparingInt(reading -> reading.counters().task()));
     Double cpuS = process < 0 ? null : process / NANOS;
-    return new Reading(cpuS, jvmMb, alone ? Heap.liveMb() : null, tasks);
+    return new Reading(
+        cpuS, jvmMb, alone ? Heap.liveMb() : null, alone ? Heap.maxMb() : null, tasks);
   }
 
   /**
@@ -147,8 +149,10 @@ public final class WorkerReadings {
    * @param cpuS CPU seconds of the JVM with all its threads, null where not known
    * @param memoryMb what its JVM holds in memory (resident set), null where not known
    * @param heapMb the live heap, null where not known
+   * @param heapMaxMb the most that the heap may have, null where not known
    */
-  public record Reading(Double cpuS, Double memoryMb, Double heapMb, List<TaskReading> tasks) {}
+  public record Reading(
+      Double cpuS, Double memoryMb, Double heapMb, Double heapMaxMb, List<TaskReading> tasks) {}
 
   /**
    * A task at one moment: its counters, and what was measured around them.

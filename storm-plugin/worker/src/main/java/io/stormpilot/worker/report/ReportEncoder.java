@@ -88,6 +88,7 @@ final class ReportEncoder {
       json.name("cpuS").value(rounded(reading.cpuS()));
       json.name("memoryMb").value(tenths(reading.memoryMb()));
       json.name("heapMb").value(tenths(reading.heapMb()));
+      json.name("heapMaxMb").value(tenths(reading.heapMaxMb()));
       json.endObject();
       json.name("tasks").beginArray();
       for (String task : tasks) {

@@ -1,7 +1,7 @@
 package io.stormpilot.worker.report;
 
+import io.stormpilot.worker.measure.Host;
 import io.stormpilot.worker.measure.Proc;
-import java.lang.management.ManagementFactory;
 import java.net.InetAddress;
 import java.net.UnknownHostException;
 import java.util.Map;
@@ -14,7 +14,7 @@ import org.apache.storm.task.WorkerTopologyContext;
  * @param host {@code storm.local.hostname} of its supervisor, else the machine's name
  * @param mhz of the fastest core, null where the machine does not tell
  * @param hostCores cores of the machine, or of its container
- * @param hostMemoryMb memory of the machine, or of its container; null where the JVM does not tell
+ * @param hostMemoryMb memory of the machine, or of its container; null where nothing tells
  */
 record Worker(
     String topologyId,
@@ -23,10 +23,11 @@ record Worker(
     long pid,
     long startMs,
     Double mhz,
-    int hostCores,
+    double hostCores,
     Double hostMemoryMb) {
 
   static Worker of(Map<String, Object> conf, WorkerTopologyContext context) {
+    Host host = new Host();
     return new Worker(
         context.getStormId(),
         host(conf),
@@ -34,16 +35,8 @@ record Worker(
         ProcessHandle.current().pid(),
         System.currentTimeMillis(),
         new Proc().mhz(),
-        Runtime.getRuntime().availableProcessors(),
-        memoryMb());
-  }
-
-  @SuppressWarnings("deprecation") // its new name, getTotalMemorySize, came with Java 14
-  private static Double memoryMb() {
-    return ManagementFactory.getOperatingSystemMXBean()
-            instanceof com.sun.management.OperatingSystemMXBean system
-        ? Math.round(system.getTotalPhysicalMemorySize() / 104857.6) / 10.0
-        : null;
+        host.cores(),
+        host.memoryMb());
   }
 
   /** Its name below {@code load/<topology-id>}. */

@@ -111,6 +111,21 @@ class ProcTest {
     assertEquals(List.of(new Child(77, 4242)), found);
   }
 
+  /** Threads of a native library bear the name of the thread that called it. */
+  @Test
+  void threadIsTheFirstOneWithItsName() throws IOException {
+    thread(12, "Thread-19-split", "");
+    thread(10, "Thread-19-split", "");
+    thread(11, "Thread-19-count", "");
+    Proc proc = proc();
+    assertEquals(10, proc.threadId("Thread-19-split-executor[3, 3]"));
+    assertEquals(-1, proc.threadId("Thread-20-split-executor[3, 3]"));
+    thread(20, "Thread-20-split", "");
+    assertEquals(-1, proc.threadId("Thread-20-split-executor[3, 3]"), "as it was when it looked");
+    proc.look();
+    assertEquals(20, proc.threadId("Thread-20-split-executor[3, 3]"));
+  }
+
   @Test
   void processOfTheSameIdThatStartedLaterIsAnother() throws IOException {
     process(77, "python", 100, 0, 4242);
@@ -170,6 +185,7 @@ class ProcTest {
               "the child",
               SOON,
               () -> {
+                proc.look();
                 List<Child> children = proc.childrenOf(thread.getName());
                 return children.isEmpty() ? null : children;
               });

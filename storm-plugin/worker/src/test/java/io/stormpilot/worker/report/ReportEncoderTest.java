@@ -53,6 +53,7 @@ class ReportEncoderTest {
             9.5,
             212.44,
             48.3,
+            768.0,
             List.of(
                 reading(Samples.spout(1)), reading(Samples.bolt(3, 4)), reading(Samples.acker(5))));
     JsonObject written = parse(encoder.encode(12, 1_763_690_102_000L, readings).get("node-1-6700"));
@@ -92,7 +93,7 @@ class ReportEncoderTest {
       JsonObject written =
           parse(
                   encoder
-                      .encode(round, 1, new Reading(1.0, 1.0, 1.0, List.of(reading(task))))
+                      .encode(round, 1, new Reading(1.0, 1.0, 1.0, 2.0, List.of(reading(task))))
                       .get("node-1-6700"))
               .getAsJsonArray("tasks")
               .get(0)
@@ -109,7 +110,10 @@ class ReportEncoderTest {
   void whatIsNotKnownIsNull() throws IOException {
     TaskReading bare = new TaskReading(Samples.bolt(3, 0), 0, null, null, null, null, null);
     JsonObject task =
-        parse(encoder.encode(1, 1, new Reading(null, null, null, List.of(bare))).get("node-1-6700"))
+        parse(
+                encoder
+                    .encode(1, 1, new Reading(null, null, null, null, List.of(bare)))
+                    .get("node-1-6700"))
             .getAsJsonArray("tasks")
             .get(0)
             .getAsJsonObject();
@@ -125,7 +129,8 @@ class ReportEncoderTest {
     for (int id = 1; id <= 8; id++) {
       tasks.add(reading(Samples.bolt(id, 4)));
     }
-    byte[] written = encoder.encode(1, 1, new Reading(1.0, 1.0, 1.0, tasks)).get("node-1-6700");
+    byte[] written =
+        encoder.encode(1, 1, new Reading(1.0, 1.0, 1.0, 2.0, tasks)).get("node-1-6700");
     byte[] plain = new GZIPInputStream(new ByteArrayInputStream(written)).readAllBytes();
     assertTrue(plain.length > ReportEncoder.GZIP_ABOVE_BYTES);
     assertTrue(written.length < plain.length / 2);
@@ -142,7 +147,7 @@ class ReportEncoderTest {
       }
       many.add(reading(task));
     }
-    Map<String, byte[]> znodes = encoder.encode(1, 1, new Reading(1.0, 1.0, 1.0, many));
+    Map<String, byte[]> znodes = encoder.encode(1, 1, new Reading(1.0, 1.0, 1.0, 2.0, many));
     assertTrue(znodes.size() > 1);
     int tasks = 0;
     for (Map.Entry<String, byte[]> znode : znodes.entrySet()) {
@@ -166,7 +171,7 @@ class ReportEncoderTest {
       }
     }
     Map<String, byte[]> znodes =
-        encoder.encode(1, 1, new Reading(1.0, 1.0, 1.0, List.of(reading(acker))));
+        encoder.encode(1, 1, new Reading(1.0, 1.0, 1.0, 2.0, List.of(reading(acker))));
     JsonObject task =
         parse(znodes.get("node-1-6700")).getAsJsonArray("tasks").get(0).getAsJsonObject();
     JsonArray received = task.getAsJsonObject("received").getAsJsonArray("__ack_ack");
@@ -188,7 +193,7 @@ class ReportEncoderTest {
       many.add(reading(task));
     }
     int tasks = 0;
-    for (byte[] znode : encoder.encode(1, 1, new Reading(1.0, 1.0, 1.0, many)).values()) {
+    for (byte[] znode : encoder.encode(1, 1, new Reading(1.0, 1.0, 1.0, 2.0, many)).values()) {
       JsonObject part = parse(znode);
       long values = part.toString().chars().filter(c -> ",[{".indexOf(c) >= 0).count();
       assertTrue(values < 1_000_000, () -> values + " values");
