@@ -21,7 +21,7 @@ from stormpilot.printable import counted
 from stormpilot.user_files import PROBLEM_BYTES
 
 if TYPE_CHECKING:
-    from stormpilot.model.values import Infeasible
+    from stormpilot.model.values import Infeasible, Model
     from stormpilot.sizing.allocation import Allocation, Allotment
     from stormpilot.sizing.placement import Placed
     from stormpilot.sizing.prediction import Prediction
@@ -99,12 +99,17 @@ def size(
         raise RefusedError(f"{placement or Mapping.sam}: no plan ({chosen.constraint}): {chosen.text}")
     then = []
     if output is not None or plan is not None:
-        model = with_traffic(problem, chosen.allocation, chosen.model)
+        sent: Model | None = None
+        try:
+            sent = with_traffic(problem, chosen.allocation, chosen.model)
+        except RefusedError:
+            if output is not None:
+                raise
         if output is not None:
-            then.append(partial(files.write, output, model, "model"))
+            then.append(partial(files.write, output, sent, "model"))
         if plan is not None:
-            measured = msgspec.structs.replace(chosen.plan, metrics=evaluate(model, chosen.plan))
-            then.append(partial(files.write, plan, measured, "plan"))
+            metrics = {} if sent is None else evaluate(sent, chosen.plan)
+            then.append(partial(files.write, plan, msgspec.structs.replace(chosen.plan, metrics=metrics), "plan"))
     print_and_write(show, *then)
 
 

@@ -30,7 +30,9 @@ PERIOD_S = 0.25
 MOST_AT_ONCE = 20
 IDLE_S = 0.005
 AHEAD_S = 3.0
-"""Tuples that are under way at most: those of so many seconds at the trial's rate, so that a queue empties soon."""
+"""Tuples that are under way at most: those of so many seconds at the trial's rate, so that a queue empties soon, and of
+the longest time in which none was acked: a component that acks in batches takes in those of one."""
+LONGEST_BATCH_S = 60.0
 LEAST_AHEAD = 50
 SAMPLES = 400
 """Latencies kept of a bin."""
@@ -56,7 +58,7 @@ class Schedule:
     phase
         Part of the time between two tuples by which this task is later than the first one.
     ahead
-        Tuples that are under way at most; None: those of `AHEAD_S`.
+        Tuples that are under way at most; None: those of `AHEAD_S` and of the longest time without an ack.
     """
 
     def __init__(
@@ -70,7 +72,8 @@ class Schedule:
     ) -> None:
         self.trial, self.rate_tps, self.seconds, self.start_s = trial, rate_tps, seconds, start_s
         self._phase = phase
-        self._ahead = max(int(rate_tps * AHEAD_S), LEAST_AHEAD) if ahead is None else ahead
+        self._ahead = ahead
+        self._acked_s, self._longest_s = start_s, 0.0
         self.sent = self.completed = self.failed = 0
         self._counts: list[int] = []
         self._samples: list[list[float]] = []
@@ -85,11 +88,16 @@ class Schedule:
             return 0
         elapsed_s = min(now_s - self.start_s, self.seconds)
         number = int(elapsed_s * self.rate_tps - self._phase + 1) if elapsed_s * self.rate_tps >= self._phase else 0
-        return max(min(number - self.sent, self._ahead - in_flight, MOST_AT_ONCE), 0)
+        ahead = self._ahead
+        if ahead is None:
+            ahead = max(int(self.rate_tps * (AHEAD_S + self._longest_s)), LEAST_AHEAD)
+        return max(min(number - self.sent, ahead - in_flight, MOST_AT_ONCE), 0)
 
     def done(self, number: int, now_s: float) -> None:
         """A tuple was acked."""
         self.completed += 1
+        self._longest_s = min(max(self._longest_s, now_s - self._acked_s), LONGEST_BATCH_S)
+        self._acked_s = now_s
         i = int((now_s - self.start_s) / BIN_S)
         while len(self._counts) <= i:
             self._counts.append(0)

@@ -163,7 +163,8 @@ class Topology(Value, frozen=True, kw_only=True):
     """A topology to place: `workers` is W(t), `assignment` is empty for one that was never placed.
 
     `fixed_workers` lists slots (supervisor, port) of `assignment` whose workers stay exactly as they are. `standby`:
-    first tasks of executors that get no tuples of the streams to their component until a route names them. A worker
+    first tasks of executors that get no tuples of the streams to their component until a route names them, which those
+    of `standby_components` may become. A worker
     holds at most `worker_heap_mb` of heap and `worker_executors` executors, and no two components that are `apart`, or
     no two at all with `all_apart`. `favored_nodes` and `unfavored_nodes` (supervisor ids) are wishes: first the former,
     the latter last. `latency_ms` is the mean time from a tuple of a source to its ack, None where nobody measured that.
@@ -178,6 +179,7 @@ class Topology(Value, frozen=True, kw_only=True):
     assignment: list[Assigned] = []
     fixed_workers: list[tuple[str, int]] = []
     standby: list[int] = []
+    standby_components: list[str] = []
     owner: str | None = None
     priority: int = 29
     launched_at_ms: int = 0

@@ -13,7 +13,7 @@ import msgspec
 
 from stormpilot.messages.core import TopologySnapshot
 from stormpilot.messages.routable import route_in_force, why_not_routable
-from stormpilot.messages.routes import ComponentRoute, Routes
+from stormpilot.messages.routes import STANDBY_KEY, ComponentRoute, Routes
 from stormpilot.model.values import Edge, Topology
 
 IDLE_CORES = 0.01
@@ -28,9 +28,13 @@ def by_table(
 ) -> tuple[Topology, list[Edge]]:
     """The topology with `standby` filled in, and its traffic and CPU where the table sends tuples now."""
     shares: dict[int, Mapping[int, float]] = {}
+    may: list[str] = []
     for component in snapshot.components:
         if any(i.routed for i in component.inputs) and not why_not_routable(component):
             shares |= _shares(topology, route_in_force(snapshot, component.id, table))
+            may += [component.id] if STANDBY_KEY in component.config else []
+    if may:
+        topology = msgspec.structs.replace(topology, standby_components=sorted(may))
     if not shares:
         return topology, edges
     return _moved_cpu(topology, shares, IDLE_CORES * core_mhz), _moved_edges(edges, shares)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -120,7 +120,8 @@ def switching(
         return None
     model, mhz = measured_nodes(reader, seen, seen.cluster, load)
     check_components(problem, next(t for t in model.topologies if t.id == snapshot.id))
-    executors = {c.id: _executors(snapshot, c.id, views.get(c.id)) for c in problem.components}
+    live = {s.id for s in model.supervisors}
+    executors = {c.id: _executors(snapshot, c.id, views.get(c.id), live) for c in problem.components}
     cores = {s.id: s.cores * mhz.get(s.id, 0.0) / problem.slot.cpu_mhz for s in model.supervisors}
     then = switched(problem, executors, rate_tps, cores)
     supports = f"these support {rate_text(then.supported_tps)}/s of each source"
@@ -138,7 +139,7 @@ def switching(
     )
 
 
-def _executors(snapshot: TopologySnapshot, component: str, view: RouteView | None) -> Executors:
+def _executors(snapshot: TopologySnapshot, component: str, view: RouteView | None, live: Collection[str]) -> Executors:
     """Those of a component; where nothing is routed, or none of it stands by, all get tuples, and that stays so."""
     slots: dict[int, SlotName] = {}
     active: list[int] = []
@@ -147,6 +148,11 @@ def _executors(snapshot: TopologySnapshot, component: str, view: RouteView | Non
             continue
         if e.supervisor is None or e.port is None:
             raise RefusedError(f"{snapshot.name}: task {e.start} of {component} is placed nowhere now")
+        if e.supervisor not in live:
+            raise RefusedError(
+                f"{snapshot.name}: task {e.start} of {component} is on supervisor {e.supervisor}, which is gone or on "
+                "Storm's blacklist: wait until it is placed anew"
+            )
         slots[e.start] = e.supervisor, e.port
         if view is None or any(e.start <= task <= e.end for task in view.active):
             active.append(e.start)

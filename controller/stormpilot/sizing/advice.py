@@ -155,7 +155,8 @@ def advise(problem: Problem, model: Model, topology: Topology, *, held: bool, bo
     change: Change = "up" if rate_tps > up_ratio * supported_tps else "down"
     if change == "down" and (held or rate_tps >= bounds.down_ratio * supported_tps):
         return None
-    if topology.standby:
+    by_standby = bool(topology.standby or topology.standby_components)
+    if by_standby:
         then = switched(problem, _executors(problem, topology), target_tps, cores_of(problem, model))
         if change == "down" and then.threads == dict(now):
             return None
@@ -175,18 +176,19 @@ def advise(problem: Problem, model: Model, topology: Topology, *, held: bool, bo
         slots=slots,
         held=held,
         more_tasks=more_tasks,
-        by_standby=bool(topology.standby),
+        by_standby=by_standby,
     )
 
 
 def _executors(problem: Problem, topology: Topology) -> dict[str, Executors]:
-    """The executors of each component of the file; of which some are on standby, others can begin and end."""
+    """The executors of each component of the file; where some are or may be on standby, others can begin and end."""
     slot = {a.start: (a.supervisor, a.port) for a in topology.assignment}
     found = {}
     for c in problem.components:
         own = [e.start for e in topology.executors if e.component == c.id and e.start in slot]
         active = [start for start in own if start not in topology.standby]
-        found[c.id] = Executors({start: slot[start] for start in own}, active, len(active) < len(own))
+        routable = len(active) < len(own) or c.id in topology.standby_components
+        found[c.id] = Executors({start: slot[start] for start in own}, active, routable)
     return found
 
 

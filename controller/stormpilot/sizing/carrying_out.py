@@ -15,6 +15,7 @@ from stormpilot.model.values import Infeasible, Model, Plan, Supervisor, Topolog
 from stormpilot.planner import compute
 from stormpilot.sizing.allocation import Allocation
 from stormpilot.sizing.deployment import components_of, executors_of
+from stormpilot.sizing.placement import over_memory, params_of
 from stormpilot.sizing.problem import ALIKE, Problem
 
 Ranges = Mapping[str, Sequence[tuple[int, int]]]
@@ -126,11 +127,12 @@ def placed(
     answer: Plan | Infeasible = Infeasible(constraint="slots", text=f"{allocation.slots} slots are needed, {free} free")
     for slots in range(min(allocation.slots, count), min(free, count) + 1):
         model = bound(_model(problem, allocation, supervisors, executors, slots))
-        answer = compute(model, planner, {"spill": False} if planner == "sam" else {}, seed=seed)
-        if isinstance(answer, Plan):
+        answer = compute(model, planner, params_of(problem, planner), seed=seed)
+        if isinstance(answer, Plan) and (planner == "dsm" or not over_memory(problem, model, answer)):
             return model, answer
-    assert isinstance(answer, Infeasible)
-    return answer
+    if isinstance(answer, Infeasible):
+        return answer
+    return Infeasible(constraint="memory", text=f"{planner} needs more memory in a slot than it has, with {free} free")
 
 
 def _model(

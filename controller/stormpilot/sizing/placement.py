@@ -54,7 +54,7 @@ def place(problem: Problem, allocation: Allocation, planner: str, *, seed: int =
     while True:
         model = model_of(problem, allocation, slots)
         needs = _without_needs(model) if planner == "dsm" else model
-        answer = compute(needs, planner, _params(problem, planner), seed=seed)
+        answer = compute(needs, planner, params_of(problem, planner), seed=seed)
         fits = isinstance(answer, Plan) and (planner == "dsm" or not over_memory(problem, model, answer))
         if fits and isinstance(answer, Plan):
             return Placed(planner, allocation, slots, slots - allocation.slots, model, answer)
@@ -130,7 +130,8 @@ def _without_needs(model: Model) -> Model:
     return msgspec.structs.replace(model, topologies=[msgspec.structs.replace(topology, executors=free)])
 
 
-def _params(problem: Problem, planner: str) -> dict[str, Value]:
+def params_of(problem: Problem, planner: str) -> dict[str, Value]:
+    """Parameters that hold a mapping to what a slot has."""
     given: dict[str, dict[str, Value]] = {
         "rsm": {"worker_memory_mb": problem.slot.memory_mb},
         "sam": {"spill": False},

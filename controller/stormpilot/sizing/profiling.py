@@ -181,6 +181,7 @@ def search(
             if step not in rates.tried:
                 run(threads, step, 0)
         run(threads, IDLE, 0)
+        tell(Standing(list(peaks), threads, peak.rate_tps, None, 0))
         if rises_no_more(peaks, rules):
             return peaks
         threads += rules.thread_step

@@ -6,6 +6,7 @@ one number of threads nothing restarts.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -35,7 +36,9 @@ START_S = 180.0
 GONE_S = 60.0
 """Within which Nimbus removes a killed topology; then its slots are free for the next profile."""
 LEAST_WAITING, WAITING = 20, 2
-"""Tuples that a source keeps under way in a busy worker: so many, and so many for each thread."""
+"""Tuples under way in a busy worker: twice so many, and so many for each thread; of all sources together."""
+WITHIN_SLOT = 1.05
+"""Part of a slot that counts as all of it."""
 HOOKS_KEY, HOOK = "topology.auto.task.hooks", "LoadHook"
 VALIDATOR_KEY, VALIDATOR = "nimbus.topology.validator", "HookValidator"
 
@@ -237,10 +240,11 @@ class Bench:
         assert self._cluster is not None  # it has the nodes
         self._slot = slot_size(self._cluster, self._both().component, report, self._capacity)
         self._tell(f"{_threads(self._threads)}: kept busy until no more comes through than before")
-        self._busy_tps = feeder.busy(self.times.settle_s, LEAST_WAITING + WAITING * self._threads)
+        waiting = 2 * (LEAST_WAITING + WAITING * self._threads)
+        self._busy_tps = feeder.busy(self.times.settle_s, math.ceil(waiting / self.specimen.sources))
         if not feeder.emptied():
             raise UnreachableError(
-                f"{feeder.topology_id}: its tuples do not come through within {EMPTY_S:.0f} s; the worker's log is on "
+                f"{feeder.topology_id}: none of its tuples came through within {EMPTY_S:.0f} s; the worker's log is on "
                 f"{self._where()}"
             )
 
@@ -255,6 +259,8 @@ class Bench:
         if use is None and not why:
             why = "the worker of the component restarted, or did not report"
         slot = self.slot
+        if use is not None and not why:
+            why = beyond_slot(use.cores / slot.cores, use.memory_mb / slot.memory_mb if threads > 1 else 0.0)
         return Trial(
             threads=threads,
             step=step,
@@ -283,6 +289,14 @@ class Bench:
     def _where(self) -> str:
         node = self._both().component
         return f"{node.host}, port {min(node.ports)}"
+
+
+def beyond_slot(cpu_share: float, memory_share: float) -> str:
+    """Why what a trial used says nothing of one slot: nothing keeps a worker that is alone on a node within it."""
+    for what, share in (("CPU", cpu_share), ("memory", memory_share)):
+        if share > WITHIN_SLOT:
+            return f"it takes {share:.0%} of the {what} of a slot"
+    return ""
 
 
 def _left(nimbus: Nimbus, name: str) -> RunningTopology | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 import zipfile
 from collections.abc import Mapping, Sequence
@@ -105,6 +106,12 @@ def submission(
 
     environment, serializer, sources = _environment(specimen)
     conf = resolve_options(_options(specimen, options), {}, environment, specimen.topology_name, lambda: ["any"])
+    if (
+        runner is None
+        and conf.get("use_virtualenv", True)
+        and not ("use_virtualenv" not in conf and nimbus.on_loopback)
+    ):
+        _refuse_without_virtualenv(conf, environment)
     command = runner or default_runner(conf, environment, specimen.topology_name, nimbus, instrument=True)
     topology, _ = assemble(topology_class, environment.name, command, serializer, instrument=False, where=specimen.name)
     return Submission(
@@ -119,6 +126,15 @@ def submission(
     )
 
 
+def _refuse_without_virtualenv(conf: Mapping[str, Any], environment: Environment) -> None:
+    """`UsageError` where the virtualenv would be named after the trial topology: nobody has made that one."""
+    if "virtualenv_name" not in conf:
+        raise UsageError(
+            f"{environment.where}: components run in a virtualenv of their topology there, and the profile has a "
+            "topology of its own: name that of a topology with -O virtualenv_name=NAME, or give --runner"
+        )
+
+
 def check_tuples(rows: Any, fields: Sequence[str], where: str) -> list[list[Any]]:
     """Values for the source, each a list of as many values as there are fields; `UsageError` names the line."""
     if not isinstance(rows, list) or not rows:
@@ -126,8 +142,8 @@ def check_tuples(rows: Any, fields: Sequence[str], where: str) -> list[list[Any]
     for i, row in enumerate(rows, 1):
         if not isinstance(row, list) or len(row) != len(fields):
             raise UsageError(f"{where}: tuple {i}: expected a list of {len(fields)} values ({', '.join(fields)})")
-    if (size := len(str(rows))) > MOST_TUPLES_BYTES:
-        raise UsageError(f"{where}: {size:,} characters, expected at most {MOST_TUPLES_BYTES:,}: a sample will do")
+    if (size := len(json.dumps(rows, default=str))) > MOST_TUPLES_BYTES:
+        raise UsageError(f"{where}: {size:,} bytes as JSON, expected at most {MOST_TUPLES_BYTES:,}: a sample will do")
     return rows
 
 

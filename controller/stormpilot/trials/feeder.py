@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -20,13 +21,14 @@ from stormpilot.zookeeper.transaction import Put
 
 POLL_S = 0.25
 EMPTY_S = 90.0
-"""Within which what is under way comes through after a trial."""
+"""Within which some of what is under way comes through after a trial, until all has."""
 HEARD_S = 30.0
 """Within which the source takes up a command."""
 LAG_S = 2.0
 """A latency above this, and above `LAG_TIMES` the lowest of the trial, is that of a component that falls behind."""
 LAG_TIMES = 10.0
-SILENCE_S = 10.0
+SILENCE_S, SILENT_TUPLES = 10.0, 3.0
+"""Time without a tuple after which a trial need not go on; at least that of so many by the rate, or by latency."""
 SERVED = 0.95
 """Part of the rate that has to come through in a stable trial."""
 MOST_SPANS = 6
@@ -104,13 +106,16 @@ class Feeder:
         return there if len(there) == self.tasks else []
 
     def emptied(self) -> bool:
-        """Stop, and whether everything that is under way came through in time."""
+        """Stop, and whether everything that is under way comes through, some of it every `EMPTY_S`."""
         trial = self.stop()
-        deadline = time.monotonic() + EMPTY_S
+        deadline, least = time.monotonic() + EMPTY_S, math.inf
         while time.monotonic() < deadline:
             sources = self.sources(trial)
-            if sources and all(s["inFlight"] == 0 for s in sources):
+            left = sum(s["inFlight"] for s in sources)
+            if sources and left <= 0:
                 return True
+            if sources and left < least:
+                deadline, least = time.monotonic() + EMPTY_S, left
             time.sleep(POLL_S)
         return False
 
@@ -155,7 +160,7 @@ class Feeder:
                 if elapsed_s >= warm_s and not is_warm:
                     is_warm = True
                     warm()
-                behind = _falls_behind(sources, elapsed_s) if rate_tps else ""
+                behind = _falls_behind(sources, elapsed_s, rate_tps) if rate_tps else ""
                 if elapsed_s >= end_s or behind:
                     break
             elif time.monotonic() - heard > HEARD_S:
@@ -185,15 +190,17 @@ def _unstable(slope: Slope | None, completed_tps: float, rate_tps: float, failed
     return ""
 
 
-def _falls_behind(sources: list[dict[str, Any]], elapsed_s: float) -> str:
+def _falls_behind(sources: list[dict[str, Any]], elapsed_s: float, rate_tps: float) -> str:
     """Why a trial need not go on; empty if it has to."""
     latest = [s["points"][-1] for s in sources if s["points"]]
+    silence_s = max(SILENCE_S, SILENT_TUPLES / rate_tps)
     if not latest:
-        return "nothing came through" if elapsed_s > SILENCE_S else ""
+        return "nothing came through" if elapsed_s > silence_s else ""
     lowest = min(latency for s in sources for _, latency, _ in s["points"])
     lag_s = max(latency for _, latency, _ in latest)
     if lag_s > max(LAG_S, LAG_TIMES * lowest):
         return f"latency is {lag_s:.1f} s after {elapsed_s:.0f} s"
-    if elapsed_s - max(t for t, _, _ in latest) > SILENCE_S:
-        return f"nothing came through for {SILENCE_S:.0f} s"
+    silence_s = max(silence_s, SILENT_TUPLES * lowest)
+    if elapsed_s - max(t for t, _, _ in latest) > silence_s:
+        return f"nothing came through for {silence_s:.0f} s"
     return ""

@@ -88,3 +88,32 @@ def test_a_source_that_may_not_read_its_command_says_so_once(
         source._talk(Refusing(3))
     (line,) = caplog.messages
     assert "trials/profile-Parse-1-1/command: NoAuthError" in line
+
+
+@pytest.mark.parametrize("every_s", [2.0, 5.0, 10.0])
+def test_component_that_acks_in_batches_gets_all_that_is_due(every_s: float) -> None:
+    """Each flush takes all that it has: nothing but the source would limit it."""
+    schedule, waiting, now_s, flush_s = Schedule(1, 100.0, 200.0, 0.0), list[int](), 0.0, every_s
+    while now_s < 100.0:
+        due = schedule.due(now_s, len(waiting))
+        waiting += range(schedule.sent, schedule.sent + due)
+        schedule.sent += due
+        if now_s >= flush_s:
+            for number in waiting:
+                schedule.done(number, now_s)
+            waiting, flush_s = [], flush_s + every_s
+        now_s += 0.01
+    assert schedule.completed >= 0.85 * 100 * 100
+
+
+def test_queue_of_a_component_that_falls_behind_stays_short() -> None:
+    """One tuple every 20 ms comes through, of one due every 10 ms."""
+    schedule, in_flight, now_s = Schedule(1, 100.0, 200.0, 0.0), 0, 0.0
+    while now_s < 100.0:
+        due = schedule.due(now_s, in_flight)
+        schedule.sent, in_flight = schedule.sent + due, in_flight + due
+        if in_flight and round(now_s * 100) % 2:
+            schedule.done(schedule.completed, now_s)
+            in_flight -= 1
+        now_s += 0.01
+    assert in_flight <= 100 * AHEAD_S + 5

@@ -101,10 +101,18 @@ def test_a_component_without_standbys_keeps_its_tuples_though_it_can_be_routed()
     without = msgspec.structs.replace(snapshot, components=parts)
     view = next(v for v in routes(Operator(at.zookeeper, PATHS, "ann", "", now_ms=T0_MS), at.id) if v.component == "pi")
     everyone = msgspec.structs.replace(view, active=list(range(2, 8)))
-    assert not _executors(without, "pi", everyone).routable
-    assert _executors(snapshot, "pi", everyone).routable, "declared: some of it stood by"
-    assert _executors(without, "pi", view).routable
-    assert not _executors(snapshot, "pi", None).routable
+    live = {e.supervisor for e in snapshot.executors if e.supervisor is not None}
+    assert not _executors(without, "pi", everyone, live).routable
+    assert _executors(snapshot, "pi", everyone, live).routable, "declared: some of it stood by"
+    assert _executors(without, "pi", view, live).routable
+    assert not _executors(snapshot, "pi", None, live).routable
+
+
+def test_an_executor_on_a_supervisor_that_is_gone_is_named() -> None:
+    at = world(standby=4)
+    (view,) = (v for v in routes(Operator(at.zookeeper, PATHS, "ann", "", now_ms=T0_MS), at.id) if v.component == "pi")
+    with pytest.raises(RefusedError, match=r"task .* of pi is on supervisor .*, which is gone or on Storm's blacklist"):
+        _executors(at.snapshot, "pi", view, {"another"})
 
 
 def test_a_dry_run_writes_nothing() -> None:

@@ -140,6 +140,18 @@ def test_executors_that_a_low_rate_does_not_need_go_on_standby_though_no_slot_is
     assert on_standby(4, 60.0, 3, 4, 5) is None  # carried out
 
 
+def test_executors_that_may_stand_by_are_proposed_also_where_all_get_tuples() -> None:
+    """After the evening all of them are active: at night some go on standby again, and no rebalance is promised."""
+    model_, t = running(4, 60.0, slots=2)
+    rebalance = advise(PROBLEM, model_, t, held=False, bounds=Bounds())
+    assert rebalance is not None and not rebalance.by_standby
+    declared = msgspec.structs.replace(t, standby_components=["pi"])
+    advice = advise(PROBLEM, model_, declared, held=False, bounds=Bounds())
+    assert advice is not None and advice.by_standby
+    assert (advice.change, advice.threads["pi"], advice.slots) == ("down", (4, 1), (2, 2))
+    assert advice.text.endswith("carries it out, by executors on standby: nothing restarts")
+
+
 def test_executors_on_standby_that_do_not_help_are_told() -> None:
     advice = on_standby(2, 190.0, 3)  # of one slot: both do 150/s
     assert advice is not None

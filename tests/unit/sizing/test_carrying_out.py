@@ -52,6 +52,19 @@ def test_full_bundles_get_slots_of_their_own_on_the_nodes_that_there_are(parts: 
     assert sum(len(w.executors) for w in plan.topologies[0].workers) == 6
 
 
+@pytest.mark.parametrize("planner", ["rsm", "sam"])
+def test_no_slot_gets_more_memory_than_it_has(planner: str) -> None:
+    """Two threads of 45% fill one, also where the node of four slots has room for all six."""
+    heavy = problem([model("pi", (1, 100.0, 0.1, 0.45))], [("source", "pi", 1.0)])
+    allocation = allocate(heavy, 600.0, "lsa")
+    executors = ranges({"source": [1], "pi": list(range(2, 8))}, {})
+    node = supervisor("s0", 4, mhz=heavy.slot.cpu_mhz * 4, memory_mb=heavy.slot.memory_mb * 4)
+    answer = placed(heavy, allocation, like_the_measured_slot(heavy, [node]), executors, planner)
+    assert not isinstance(answer, Infeasible)
+    held = [sum(start > 1 for start, _ in w.executors) for w in answer[1].topologies[0].workers]
+    assert max(held) == 2 and sum(held) == 6
+
+
 def test_too_few_slots_are_refused() -> None:
     answer = placed(PROBLEM, sized(250.0), nodes(2), ranges({"source": [1], "pi": [2, 3, 4, 5, 6]}, {}), "sam")
     assert isinstance(answer, Infeasible)

@@ -104,3 +104,20 @@ def test_tuples_that_do_not_fit_the_fields_are_refused(rows: Any) -> None:
 def test_too_many_tuples_are_refused() -> None:
     with pytest.raises(UsageError, match="a sample will do"):
         check_tuples([["x" * 1000]] * 300, ("text",), "t.json")
+    with pytest.raises(UsageError, match=r"t\.json: 60\d,\d{3} bytes as JSON"):  # as Nimbus gets it, with escapes
+        check_tuples([["\u6f22" * 1000]] * 100, ("text",), "t.json")
+
+
+def test_a_virtualenv_that_nobody_made_is_refused(tmp_path: Path) -> None:
+    """streamparse makes one for each topology, and the profile's has none."""
+    (tmp_path / "config.json").write_text(
+        json.dumps({"envs": {"prod": {"nimbus": "storm.example", "virtualenv_root": "/data/virtualenvs"}}})
+    )
+    (tmp_path / "src").symlink_to(PROJECT / "src")
+    specimen = Specimen(name="micro_tasks.pi:Pi", project=tmp_path, environment="prod")
+    far = Address("storm.example", 6627)
+    with pytest.raises(UsageError, match="-O virtualenv_name=NAME, or give --runner"):
+        submission(specimen, 1, far, {}, None)
+    named = submission(specimen, 1, far, {"virtualenv_name": "flights"}, None)
+    assert named.runner == "/data/virtualenvs/flights/bin/stormpilot_run"
+    assert submission(specimen, 1, far, {}, "/opt/run").runner == "/opt/run"

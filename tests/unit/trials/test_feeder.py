@@ -35,3 +35,37 @@ def test_a_source_that_is_gone_is_not_waited_for_though_its_last_words_stay(monk
         Feeder(store, Paths(), "t-1-17", tasks=2).feed(10.0, Times(warm_up_s=10.0, trial_s=60.0))
     with pytest.raises(UnreachableError, match="tells nothing for"):
         Feeder(store, Paths(), "t-1-17", tasks=1).feed(10.0, Times(warm_up_s=10.0, trial_s=60.0))
+
+
+def test_what_is_slow_is_waited_for_as_long_as_some_of_it_comes_through(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feeder, "EMPTY_S", 0.3)
+    monkeypatch.setattr(feeder, "POLL_S", 0.1)
+    store, left = MemoryZooKeeper(lambda: 1_000), iter([8, 8, 6, 6, 4, 4, 3, 2, 1, 0])
+    read = store.read
+
+    def reading(paths: list[str], *more: Any, **how: Any) -> Any:
+        said = {"trial": 1, "inFlight": next(left, 3)}
+        store.put(Paths().trial("t-1-17", "source-0"), json.dumps(said).encode())
+        return read(paths, *more, **how)
+
+    monkeypatch.setattr(store, "read", reading)
+    assert Feeder(store, Paths(), "t-1-17", tasks=1).emptied(), "it took three times as long as the limit"
+    assert not Feeder(store, Paths(), "t-1-17", tasks=1).emptied(), "three are left, and stay"
+
+
+@pytest.mark.parametrize(
+    ("points", "elapsed_s", "rate_tps", "why"),
+    [
+        ([], 11.0, 1.0, "nothing came through"),
+        ([], 11.0, 0.1, ""),
+        ([], 31.0, 0.1, "nothing came through"),
+        ([[0.25, 0.01, 1]], 10.5, 1.0, "nothing came through for 10 s"),
+        ([[0.25, 0.01, 1]], 10.5, 0.2, ""),
+        ([[5.25, 5.0, 9]], 19.0, 10.0, ""),
+        ([[5.25, 5.0, 9]], 21.0, 10.0, "nothing came through for 15 s"),
+    ],
+)
+def test_silence_counts_by_the_rate_and_by_how_long_a_tuple_takes(
+    points: list[list[float]], elapsed_s: float, rate_tps: float, why: str
+) -> None:
+    assert feeder._falls_behind([{"points": points}], elapsed_s, rate_tps) == why
