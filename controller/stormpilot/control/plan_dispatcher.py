@@ -84,15 +84,15 @@ class PlanDispatcher:
                 former = as_it_runs(situation.topologies[t].topology).workers
                 entries[t] = msgspec.structs.replace(entries[t], former=former)
         moves = {t: _to_verify(e, verdict, situation) for t, e in entries.items()}
-        also = {
-            t: [
-                *self._records(e, verdict, situation),
-                *self.rollout_runner.closing(t, e.plan.plan_id, situation.observation),
-            ]
-            for t, e in entries.items()
-        }
         versions = {t: p.version for t, p in situation.snapshot.plans.items()}
         try:
+            also = {
+                t: [
+                    *self._records(e, verdict, situation),
+                    *self.rollout_runner.closing(t, e.plan.plan_id, situation.observation),
+                ]
+                for t, e in entries.items()
+            }
             self.publisher.publish([*entries.values()], versions, [*moves.values()], also)
         except NOT_OURS as e:
             return self._not_written(ids, e, outcome)

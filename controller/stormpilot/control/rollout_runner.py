@@ -23,7 +23,8 @@ from stormpilot.decide.effect import Promise
 from stormpilot.decide.events import Event, EventKind
 from stormpilot.decide.reasons import row_of
 from stormpilot.errors import RefusedError, UnreachableError, UsageError
-from stormpilot.messages.core import HistoryEntry, encode
+from stormpilot.messages.core import HistoryEntry, TopologySnapshot, encode
+from stormpilot.messages.handover import KeyedTask
 from stormpilot.messages.load import TaskLoad, silent_tasks
 from stormpilot.messages.moves import MoveState
 from stormpilot.messages.rollouts import Rollout, RolloutStepPart, running_workers
@@ -285,8 +286,14 @@ class RolloutRunner:
             status=snapshot.statuses.get(t),
             silent=silent_tasks(snapshot.topologies[t], ages_s),
             processes=processes_of(newest),
-            keyed=self.observer.keyed(t) if routes is not None and any(r.hands_over for r in routes.components) else {},
+            keyed=self._keyed(snapshot.topologies[t], routes),
         )
+
+    def _keyed(self, topology: TopologySnapshot, routes: Routes | None) -> Mapping[int, KeyedTask]:
+        """Hand-over states of the tasks that hand state over."""
+        own = [] if routes is None else [r.component for r in routes.components if r.hands_over]
+        tasks = [task for component in own for task in tasks_of(topology, component)]
+        return self.observer.keyed(topology.id, tasks) if tasks else {}
 
     # --- what is written ----------------------------------------------------------------------------------------------
 

@@ -41,6 +41,7 @@ from stormpilot.observe.capacity import HostCapacity, capacities
 from stormpilot.observe.cpu_law import Evidence, awake_s, law_of
 from stormpilot.observe.edges import Rates, derived_edges, measured_edges
 from stormpilot.observe.heap import HeapNeeds, within_heap
+from stormpilot.observe.identity import HostNames, same_host
 from stormpilot.observe.isolation import kept_apart, of_cluster
 from stormpilot.observe.memory import declared, memory_in_words, memory_of
 from stormpilot.observe.ras import most_workers, offers, ruled
@@ -91,6 +92,7 @@ def build(
     windows_s: Mapping[str, float] | None = None,
     evidence: Mapping[str, Evidence] | None = None,
     heaps: Callable[[TopologySnapshot], HeapNeeds | None] = lambda _: None,
+    sharing: Mapping[str, int] | None = None,
 ) -> ModelWithReadiness:
     """Build the model.
 
@@ -112,9 +114,11 @@ def build(
         By topology id, what is known of the CPU that follows from places.
     heaps
         What is known of the heaps of a topology's workers.
+    sharing
+        By host, how many supervisors share it.
     """
     live = [s for s in cluster.supervisors if not s.blacklisted]
-    capacity = capacities(cluster, hosts or {}, load.capacity)
+    capacity = capacities(cluster, hosts or {}, load.capacity, sharing)
     known_mhz = told_mhz(live, topologies, {t: own.items() for t, own in rates.items()})
     other_mhz = statistics.median(known_mhz.values()) if known_mhz else DEFAULT_MHZ
     mhz = {s.id: known_mhz.get(s.id, other_mhz) for s in live}
@@ -205,6 +209,7 @@ def told_mhz(
         By topology id: tasks, and what they tell.
     """
     host_of = {s.id: s.host for s in live}
+    names = HostNames.of(host_of.values())
     voices: defaultdict[str, list[float]] = defaultdict(list)
     for topology_id, tasks in told.items():
         snapshot = topologies.get(topology_id)
@@ -212,6 +217,8 @@ def told_mhz(
         reported: defaultdict[str, list[float]] = defaultdict(list)
         for task, r in tasks:
             host = host_of.get(place.get(task) or "")
+            if host is not None and r.host in names and not same_host(r.host, host):
+                continue  # the last report from where it was before
             if host is not None and r.mhz is not None:
                 reported[host].append(r.mhz)
         for host, own in reported.items():

@@ -28,6 +28,8 @@ DEFAULT_CPU_POINTS, DEFAULT_MEMORY_MB = 400.0, 4096.0
 MOST_CORES, MOST_MEMORY_MB = 8192.0, 1e8
 """A host that tells more is not believed."""
 
+AWAY_MS = 600_000
+"""Time for which a supervisor that is away keeps its share of its host."""
 GONE_MS, MOST_GONE = 86_400_000, 1_000
 """Measurements of hosts without a supervisor are kept so long, of at most so many hosts."""
 
@@ -85,14 +87,21 @@ def _larger(before: float | None, told: list[float]) -> float | None:
 
 
 def capacities(
-    cluster: ClusterSnapshot, hosts: Mapping[str, HostCapacity], policy: CapacitySource
+    cluster: ClusterSnapshot,
+    hosts: Mapping[str, HostCapacity],
+    policy: CapacitySource,
+    sharing: Mapping[str, int] | None = None,
 ) -> dict[str, CapacityPart]:
-    """By supervisor that is not blacklisted. Supervisors of one host share what was measured there."""
+    """By supervisor that is not blacklisted. Supervisors of one host share what was measured there.
+
+    `sharing`: by host, how many they are, also where one of them is away for a moment; None: those that are there.
+    """
     live = [s for s in cluster.supervisors if not s.blacklisted]
-    sharing = Counter(s.host for s in live)
+    there = Counter(s.host for s in live)
+    shares = {host: max(count, (sharing or {}).get(host, 0)) for host, count in there.items()}
     if policy == "auto" and resource_aware(cluster.shim.fallback):
         policy = "declared"  # what Storm's own scheduler goes by too
-    return {s.id: _capacity(s, hosts.get(s.host, HostCapacity()), sharing[s.host], policy) for s in live}
+    return {s.id: _capacity(s, hosts.get(s.host, HostCapacity()), shares[s.host], policy) for s in live}
 
 
 def _capacity(s: SupervisorPart, host: HostCapacity, sharing: int, policy: CapacitySource) -> CapacityPart:
@@ -139,6 +148,20 @@ def last_there(before: Mapping[str, int], supervisors: Iterable[SupervisorPart],
     gone = {h: at_ms for h, at_ms in before.items() if h not in there and now_ms - at_ms <= GONE_MS}
     newest = sorted(gone, key=lambda h: (-gone[h], h))[:MOST_GONE]
     return there | {h: gone[h] for h in newest}
+
+
+def sharing_lately(
+    before: Mapping[str, tuple[int, int]], supervisors: Iterable[SupervisorPart], now_ms: int
+) -> dict[str, tuple[int, int]]:
+    """By host that has one, the most supervisors that were there at a time within `AWAY_MS`, and when that was last.
+
+    One that is restarted is away for a moment, and its workers run on.
+    """
+    found = {}
+    for host, count in Counter(s.host for s in supervisors).items():
+        most, at_ms = before.get(host, (0, 0))
+        found[host] = (most, at_ms) if most > count and now_ms - at_ms <= AWAY_MS else (count, now_ms)
+    return found
 
 
 def _within(value: float, most: float) -> float | None:

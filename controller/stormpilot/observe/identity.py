@@ -82,7 +82,11 @@ class Placement:
         own = self.hosts.get(supervisor)
         if own is not None and same_host(host, own):
             return True
-        return False if any(same_host(host, other) for other in self.hosts.values()) else None
+        return False if host in self._names else None
+
+    @cached_property
+    def _names(self) -> HostNames:
+        return HostNames.of(self.hosts.values())
 
 
 def same_host(a: str, b: str) -> bool:

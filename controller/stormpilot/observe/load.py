@@ -58,6 +58,7 @@ class LoadHistory:
         self._suspects: dict[tuple[str, Reading], Sample] = {}
         self._newest: dict[tuple[str, str], LoadReport] = {}
         self._apart_ms: dict[str, int] = {}
+        self._goes_on = False
         self.rejected: Counter[str] = Counter()
         self.ahead_ms: dict[str, int] = {}
 
@@ -79,6 +80,7 @@ class LoadHistory:
             if newest is report or newest == report:
                 continue  # nothing new; what a worker that moved left behind says that for ever
             told.add(report.topology_id)
+            self._goes_on = newest is not None
             self._take_report(report, now_ms)
         return told
 
@@ -251,7 +253,7 @@ class LoadHistory:
         wrong = implausible_reading(load, now_ms)
         if wrong:
             self.rejected[wrong] += 1
-            if wrong in ("future", "old"):
+            if wrong == "future" or (wrong == "old" and self._goes_on):  # what was left behind is old by itself
                 self.ahead_ms[topology_id] = load.at_ms - now_ms
             return
         self.ahead_ms.pop(topology_id, None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from stormpilot.config import Config, LoadSection
@@ -16,7 +16,7 @@ from stormpilot.model.constraints import constrained
 from stormpilot.model.readiness import Readiness
 from stormpilot.model.unmeasured_cpu import with_guesses_that_fit
 from stormpilot.observe.build import ModelWithReadiness, build
-from stormpilot.observe.capacity import HostCapacity, last_there, measured, remembered
+from stormpilot.observe.capacity import HostCapacity, last_there, measured, remembered, sharing_lately
 from stormpilot.observe.change_points import ChangePoints
 from stormpilot.observe.cpu_law import Evidence
 from stormpilot.observe.cpu_learner import CpuLearner
@@ -26,6 +26,7 @@ from stormpilot.observe.load import LoadHistory, Reading, Return
 from stormpilot.observe.past import Past
 from stormpilot.observe.reader import Reader, StoreSnapshot
 from stormpilot.observe.settings import Settings
+from stormpilot.observe.standby import as_before_the_step
 from stormpilot.observe.storm_keys import resource_aware
 from stormpilot.tuning.effective_thresholds import EffectiveThresholds, choose, thresholds_of, too_old
 
@@ -109,6 +110,7 @@ class Observer:
         self._polls_ms: deque[int] = deque()
         self._hosts: dict[str, HostCapacity] = {}
         self._hosts_ms: dict[str, int] = {}
+        self._sharing: dict[str, tuple[int, int]] = {}
         self._cpu = CpuLearner()
         self._heaps = HeapLearner()
         self._past = Past()
@@ -217,9 +219,9 @@ class Observer:
         """The newest report of every task of a topology, by (task, whether its worker measured it)."""
         return self._history.newest(topology_id)
 
-    def keyed(self, topology_id: str) -> Mapping[int, KeyedTask]:
+    def keyed(self, topology_id: str, tasks: Iterable[int]) -> Mapping[int, KeyedTask]:
         """Hand-over states of tasks."""
-        return self._reader.read_keyed(topology_id)
+        return self._reader.read_keyed(topology_id, tasks)
 
     def _profiles(self, seen: StoreSnapshot, now_ms: int) -> Mapping[str, Profile]:
         """By topology id, where they are wanted; they are large and change seldom, so they are read now and then."""
@@ -238,15 +240,20 @@ class Observer:
     def _believe(
         self, seen: StoreSnapshot, cluster: ClusterSnapshot, rates: Mapping[str, Rates], now_ms: int
     ) -> ModelWithReadiness:
-        # tasks that a rollout routes around come back: until it is over they do not count as standby
-        moving = _rolling(seen)
-        tables = {t: v.message for t, v in seen.tables.items() if v.message is not None and t not in moving}
+        tables = {t: v.message for t, v in seen.tables.items() if v.message is not None}
+        for t in _rolling(seen) & tables.keys() & seen.topologies.keys():
+            rollout = seen.rollouts[t].message
+            if rollout is None or rollout.step >= len(rollout.steps):
+                del tables[t]  # nobody knows which of its tasks only wait
+            else:
+                tables[t] = as_before_the_step(tables[t], rollout, seen.topologies[t])
         if seen.controller is not None:
             self._hosts = remembered(seen.controller.capacities, cluster.supervisors) | self._hosts
         loads = {t: self._history.newest(t).values() for t in seen.topologies}
         self._hosts_ms = last_there(self._hosts_ms, cluster.supervisors, now_ms)
         self._hosts |= measured(seen.topologies, loads, cluster.supervisors, self._hosts_ms)
         self._hosts = {h: known for h, known in self._hosts.items() if h in self._hosts_ms}
+        self._sharing = sharing_lately(self._sharing, cluster.supervisors, now_ms)
         belief = build(
             cluster,
             seen.topologies,
@@ -260,6 +267,7 @@ class Observer:
             {t: min(self._load.window_s, self._load.change_window_s) for t in self._changed_ms},
             self._cpu.evidence,
             self._heaps.needs,
+            {host: count for host, (count, _) in self._sharing.items()},
         )
         self._ignored.update(belief.ignored)
         refused = {t: ms for t, ms in self._history.ahead_ms.items() if not self._history.newest(t)}

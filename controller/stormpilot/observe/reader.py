@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -243,17 +243,12 @@ class Reader:
                 found[i] = Versioned(None, node.version)
         return found
 
-    def read_keyed(self, topology_id: str) -> dict[int, KeyedTask]:
-        """Hand-over states of the tasks of a topology; what cannot be read counts as no answer."""
-        folder = self._paths.keyed(topology_id, "tasks")
-        paths = [f"{folder}/{name}" for name in self._zookeeper.children([folder])[0]]
-        found = {}
-        for path, node in zip(paths, self._zookeeper.read(paths, keep_denied=True), strict=True):
-            with contextlib.suppress(UsageError):
-                if node is not None:
-                    wrote = decode(node.data, KeyedTask, path)
-                    found[wrote.task] = wrote
-        return found
+    def read_keyed(self, topology_id: str, tasks: Iterable[int]) -> dict[int, KeyedTask]:
+        """Hand-over states of these tasks of a topology; what cannot be read counts as no answer.
+
+        Their folder is the owner's, who may put into it, and deny, what he likes: it is not listed.
+        """
+        return read_keyed(self._zookeeper, self._paths, topology_id, tasks)
 
     def _plan(self, node: Node, path: str, problems: dict[str, str]) -> PlanMessage | None:
         try:
@@ -268,6 +263,18 @@ class Reader:
             return None
         self._whole[path] = plan
         return plan
+
+
+def read_keyed(zookeeper: ZooKeeper, paths: Paths, topology_id: str, tasks: Iterable[int]) -> dict[int, KeyedTask]:
+    """Hand-over states of tasks, as `Reader.read_keyed` has them."""
+    wanted = {task: paths.keyed(topology_id, "tasks", str(task)) for task in sorted({*tasks})}
+    found = {}
+    for (task, path), node in zip(wanted.items(), zookeeper.read([*wanted.values()], keep_denied=True), strict=True):
+        with contextlib.suppress(UsageError):
+            wrote = None if node is None else decode(node.data, KeyedTask, path)
+            if wrote is not None and wrote.task == task:
+                found[task] = wrote
+    return found
 
 
 def _contender(node: Node, path: str, problems: dict[str, str]) -> str:

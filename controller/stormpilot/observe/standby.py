@@ -12,7 +12,8 @@ from collections.abc import Mapping
 import msgspec
 
 from stormpilot.messages.core import TopologySnapshot
-from stormpilot.messages.routable import route_in_force, why_not_routable
+from stormpilot.messages.rollouts import Rollout
+from stormpilot.messages.routable import route_in_force, tasks_of, why_not_routable
 from stormpilot.messages.routes import STANDBY_KEY, ComponentRoute, Routes
 from stormpilot.model.values import Edge, Topology
 
@@ -38,6 +39,20 @@ def by_table(
     if not shares:
         return topology, edges
     return _moved_cpu(topology, shares, IDLE_CORES * core_mhz), _moved_edges(edges, shares)
+
+
+def as_before_the_step(table: Routes, rollout: Rollout, snapshot: TopologySnapshot) -> Routes:
+    """The table as it is but for the present step of a rollout: the tasks that it routes around come back."""
+    stage = rollout.stage
+    if stage.switches:
+        return table
+    away, stand_ins = {*stage.away, *rollout.back}, {*stage.stand_ins}
+    components = []
+    for route in table.components:
+        own = {*tasks_of(snapshot, route.component)}
+        active = sorted(({*route.active} | (away & own)) - stand_ins)
+        components.append(msgspec.structs.replace(route, active=active or route.active))
+    return msgspec.structs.replace(table, components=components)
 
 
 def _shares(topology: Topology, route: ComponentRoute) -> Shares:

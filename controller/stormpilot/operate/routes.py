@@ -9,7 +9,6 @@ import msgspec
 
 from stormpilot.errors import RefusedError, UsageError
 from stormpilot.messages.core import ComponentPart, TopologySnapshot, decode, encode
-from stormpilot.messages.handover import KeyedTask
 from stormpilot.messages.load import LoadReport, TaskLoad, silent_tasks
 from stormpilot.messages.routable import route_in_force, tasks_of, why_not_routable
 from stormpilot.messages.routes import (
@@ -24,6 +23,7 @@ from stormpilot.messages.routes import (
     take_up,
     take_up_all,
 )
+from stormpilot.observe.reader import read_keyed
 from stormpilot.operate.change import Change
 from stormpilot.operate.operator import Operator
 from stormpilot.operate.parameters import ComponentName, DrainTimeout, RunningTopology, TaskId
@@ -121,7 +121,8 @@ def settle(operator: Operator, topology: str, idle: Collection[int], drain_timeo
     """
     snapshot = operator.topology(topology)
     table = _table(operator, snapshot)
-    tasks = keyed_tasks(operator, snapshot.id) if any(c.hands_over for c in table.routes.components) else {}
+    handing = [t for c in table.routes.components if c.hands_over for t in tasks_of(snapshot, c.component)]
+    tasks = read_keyed(operator.zookeeper, operator.paths, snapshot.id, handing) if handing else {}
     after = table.routes
     said: list[str] = []
     for route in after.components:
@@ -149,21 +150,6 @@ def still_open(table: Routes) -> list[str]:
         for c in table.components
         for h in c.handovers
     ]
-
-
-def keyed_tasks(operator: Operator, topology_id: str) -> dict[int, KeyedTask]:
-    """Hand-over states of the tasks of a topology, by task."""
-    folder = operator.paths.keyed(topology_id, "tasks")
-    paths = [f"{folder}/{name}" for name in operator.zookeeper.children([folder])[0]]
-    found: dict[int, KeyedTask] = {}
-    for path, node in zip(paths, operator.zookeeper.read(paths, keep_denied=True), strict=True):
-        try:
-            if node is not None:
-                wrote = decode(node.data, KeyedTask, path)
-                found[wrote.task] = wrote
-        except UsageError:
-            continue  # as if it had not answered
-    return found
 
 
 def reset_routes(operator: Operator, topology: RunningTopology) -> Change:

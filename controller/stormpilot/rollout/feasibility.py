@@ -72,13 +72,14 @@ def with_closed_workers(
 ) -> tuple[Model, dict[str, tuple[str, ...]]]:
     """The model in which workers that cannot be emptied stay as they are, and why they cannot, by topology id.
 
-    Only topologies of `routables` are looked at. The same object where there is nothing to close or left to move.
+    Only topologies of `routables` are looked at, and of these the ones whose executors all have a place. The same
+    object where there is nothing to close or left to move.
     """
     closed: dict[str, tuple[str, ...]] = {}
     topologies = []
     parts, there = Parts(model), all_slots(model)
     for t in model.topologies:
-        if t.id not in routables:
+        if t.id not in routables or len(t.assignment) < len(t.executors):  # what has no place cannot be emptied
             topologies.append(t)
             continue
         slots = closed_workers(PeerCapacity(parts.alone(t.id), routables[t.id], config.peer_limit_ratio))

@@ -246,11 +246,14 @@ def test_mhz_is_declared_or_what_reports_from_there_say(meta: dict[str, str], mh
 
 
 def test_nobody_tells_the_clock_of_a_host_on_which_it_does_not_run() -> None:
-    """The reports name host-a and 2,000 MHz; by Nimbus all tasks run on b."""
+    """The reports name host-a and 2,000 MHz; by Nimbus all tasks run on b: they are of where these ran before."""
     reports = {seen_s: report(seen_s, host="host-a") for seen_s in (60.0, 100.0)}
     nodes = [supervisor("a"), supervisor("b"), supervisor("c", meta={"cpu.mhz": "4000"})]
     snapshot = ClusterSnapshot(written_at_ms=T0_MS, shim=cluster("a").shim, supervisors=nodes)
     belief = believe(snapshot, topology(dict.fromkeys(range(1, 7), ("b", 6700))), reports)
+    assert [s.mhz for s in belief.model.supervisors] == [4000.0] * 3, "as the one that is known"
+    here = {seen_s: report(seen_s, host="host-b") for seen_s in (60.0, 100.0)}
+    belief = believe(snapshot, topology(dict.fromkeys(range(1, 7), ("b", 6700))), here)
     assert [s.mhz for s in belief.model.supervisors] == [3000.0, 2000.0, 4000.0], "a: the median of the others"
 
 

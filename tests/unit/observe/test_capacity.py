@@ -12,6 +12,7 @@ from stormpilot.messages.controller_state import CapacityPart
 from stormpilot.messages.core import ClusterSnapshot
 from stormpilot.messages.load import TaskLoad
 from stormpilot.observe.capacity import (
+    AWAY_MS,
     GONE_MS,
     MOST_GONE,
     HostCapacity,
@@ -20,6 +21,7 @@ from stormpilot.observe.capacity import (
     last_there,
     measured,
     remembered,
+    sharing_lately,
 )
 
 RAS = "org.apache.storm.scheduler.resource.ResourceAwareScheduler"
@@ -84,6 +86,23 @@ def test_supervisors_of_one_host_share_what_it_has() -> None:
     nodes = cluster(host="host-a", **STORMS)
     assert [c.cores for c in capacities(nodes, MEASURED, "auto").values()] == [16.0, 16.0]
     assert remembered([*capacities(nodes, MEASURED, "auto").values()], nodes.supervisors) == MEASURED
+
+
+def test_a_supervisor_that_is_away_for_a_moment_keeps_its_share() -> None:
+    """It is restarted, and its workers run on; a host that lost one for good is the other one's, and so is a new id."""
+    nodes = cluster(host="host-a", **STORMS)
+    alone = msgspec.structs.replace(nodes, supervisors=nodes.supervisors[:1])
+    both = sharing_lately({}, nodes.supervisors, 1_000)
+
+    def cores_of_a(seen: dict[str, tuple[int, int]]) -> float:
+        return capacities(alone, MEASURED, "auto", {host: n for host, (n, _) in seen.items()})["a"].cores
+
+    away = sharing_lately(both, alone.supervisors, 1_000 + AWAY_MS)
+    assert cores_of_a(away) == 16.0
+    assert cores_of_a(sharing_lately(away, alone.supervisors, 1_001 + AWAY_MS)) == 32.0
+    replaced = sharing_lately(sharing_lately({}, nodes.supervisors[1:], 1_000), alone.supervisors, 2_000)
+    assert cores_of_a(replaced) == 32.0
+    assert sharing_lately(both, [], 2_000) == {}
 
 
 @pytest.mark.parametrize("then", [False, True], ids=["meanwhile", "before"])

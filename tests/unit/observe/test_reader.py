@@ -7,6 +7,7 @@ import msgspec
 from doubles.memory_zookeeper import MemoryZooKeeper
 from doubles.snapshots import T0_MS, cluster, report, topology
 from stormpilot.messages.core import encode
+from stormpilot.messages.handover import KeyedTask
 from stormpilot.observe.reader import Reader
 from stormpilot.publish.epoch import raise_epoch
 from stormpilot.zookeeper.paths import Paths
@@ -65,7 +66,10 @@ def test_znodes_that_deny_us_are_named_or_left_out_and_the_rest_is_read() -> Non
     assert seen.contenders == ("unreadable", "nimbus-1:7")
     assert list(seen.problems) == [denied]
     assert reader.read_profiles([TOPOLOGY]) == {}
-    assert reader.read_keyed(TOPOLOGY) == {}
+    assert reader.read_keyed(TOPOLOGY, [1, 2]) == {}
+    zookeeper.denied.add(paths.keyed(TOPOLOGY, "tasks"))
+    zookeeper.put(paths.keyed(TOPOLOGY, "tasks", "2"), encode(KeyedTask(topology_id=TOPOLOGY, task=2)))
+    assert list(reader.read_keyed(TOPOLOGY, [1, 2])) == [2], "their folder is not listed"
 
 
 def test_a_leader_leads_since_the_epoch_was_raised() -> None:

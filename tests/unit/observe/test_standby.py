@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import msgspec
 import numpy as np
 import pytest
 
 from builders import supervisor, topology
+from doubles.rolling import begun
 from stormpilot.messages.core import ComponentPart, ExecutorPart, InputPart, TopologySnapshot
+from stormpilot.messages.rollouts import RolloutStepPart
 from stormpilot.messages.routes import ComponentRoute, Routes
 from stormpilot.model.flow.model import flow_model
 from stormpilot.model.values import Edge, Model, Topology
-from stormpilot.observe.standby import IDLE_CORES, by_table
+from stormpilot.observe.standby import IDLE_CORES, as_before_the_step, by_table
 
 CORE_MHZ = 2_000.0
 IDLE_MHZ = IDLE_CORES * CORE_MHZ
@@ -96,3 +99,15 @@ def test_shuffled_tuples_are_foreseen_to_go_to_active_tasks_alone() -> None:
     assert received[4] == 0.0
     assert received[2] == received[3] == pytest.approx(30.0)
     assert dict(zip(flow.compiled.start.tolist(), predicted.cpu_mhz.tolist(), strict=True))[4] == IDLE_MHZ
+
+
+def test_what_a_step_of_a_rollout_routes_around_comes_back_and_what_stands_by_does_not() -> None:
+    """Tasks 2 and 4 work since a switch, and 3 stands by; the step moves 2, with 3 in its place meanwhile."""
+    step = RolloutStepPart(workers=[], away=[2], stand_ins=[3])
+    rollout = msgspec.structs.replace(begun(), steps=[step])
+    found = as_before_the_step(routes([3, 4]), rollout, snapshot())
+    assert [r.active for r in found.components] == [[2, 4]]
+    back = msgspec.structs.replace(rollout, steps=[RolloutStepPart(workers=[])], back=[2])
+    assert [r.active for r in as_before_the_step(routes([4]), back, snapshot()).components] == [[2, 4]]
+    switch = msgspec.structs.replace(rollout, steps=[RolloutStepPart(workers=[], away=[2], switches=[(2, 3)])])
+    assert as_before_the_step(routes([3, 4]), switch, snapshot()) == routes([3, 4]), "for good"

@@ -10,8 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from builders import supervisor, topology
+from stormpilot.config.rollout import RolloutSection
 from stormpilot.messages.rollouts import RolloutStepPart, workers_of
 from stormpilot.model.values import Assigned, Model, TopologyPlan, Worker
+from stormpilot.rollout.feasibility import with_closed_workers
 from stormpilot.rollout.peer_capacity import PeerCapacity, Routable
 from stormpilot.rollout.steps import closed_workers, sequence
 from stormpilot.rollout.switches import switches
@@ -254,3 +256,12 @@ def _last(now: Places, steps: Sequence[RolloutStepPart]) -> list[Worker]:
         arriving = {s for w in step.workers for s, _ in w.executors}
         parts = [w for w in parts if not arriving & {s for s, _ in w.executors}] + list(step.workers)
     return parts
+
+
+def test_a_topology_with_executors_that_have_no_place_closes_no_workers() -> None:
+    """Nothing of it can be emptied, and the plans of all others are not to end with it."""
+    whole = model_of({(A, 1): [1], (B, 1): [2, 3], (C, 1): [4, 5]})
+    can = {"t": Routable({"spout": "it is a spout"}, {"work": frozenset({2, 3, 4, 5})})}
+    assert with_closed_workers(whole, can, RolloutSection())[1] == {"t": ("a:1: spout [1, 1]: it is a spout",)}
+    torn = model_of({(A, 1): [1], (B, 1): [2, 3], (C, 1): [4]})
+    assert with_closed_workers(torn, can, RolloutSection()) == (torn, {})
