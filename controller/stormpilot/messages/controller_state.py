@@ -96,7 +96,8 @@ class TopologyView(Part, frozen=True, kw_only=True):
 class CapacityPart(Part, frozen=True, kw_only=True):
     """Capacity of a supervisor in the model. `cores_from` and `memory_from`: declared, measured or default.
 
-    `memory_mb` 0 (from: unlimited) limits nothing.
+    `memory_mb` 0 (from: unlimited) limits nothing. `sharing` is by how many supervisors of its host what was measured
+    there is divided (0: of an earlier version).
     """
 
     supervisor: str
@@ -105,6 +106,7 @@ class CapacityPart(Part, frozen=True, kw_only=True):
     cores_from: str
     memory_mb: float = 0.0
     memory_from: str = ""
+    sharing: int = 0
 
 
 class GonePart(Part, frozen=True, kw_only=True):

@@ -93,6 +93,7 @@ def build(
     evidence: Mapping[str, Evidence] | None = None,
     heaps: Callable[[TopologySnapshot], HeapNeeds | None] = lambda _: None,
     sharing: Mapping[str, int] | None = None,
+    former: Iterable[str] = (),
 ) -> ModelWithReadiness:
     """Build the model.
 
@@ -116,10 +117,12 @@ def build(
         What is known of the heaps of a topology's workers.
     sharing
         By host, how many supervisors share it.
+    former
+        Hosts that have or had a supervisor.
     """
     live = [s for s in cluster.supervisors if not s.blacklisted]
     capacity = capacities(cluster, hosts or {}, load.capacity, sharing)
-    known_mhz = told_mhz(live, topologies, {t: own.items() for t, own in rates.items()})
+    known_mhz = told_mhz(live, topologies, {t: own.items() for t, own in rates.items()}, former)
     other_mhz = statistics.median(known_mhz.values()) if known_mhz else DEFAULT_MHZ
     mhz = {s.id: known_mhz.get(s.id, other_mhz) for s in live}
     ids = {s.id: s.host for s in live}
@@ -198,6 +201,7 @@ def told_mhz(
     live: list[SupervisorPart],
     topologies: Mapping[str, TopologySnapshot],
     told: Mapping[str, Iterable[tuple[int, TaskRates | TaskLoad]]],
+    former: Iterable[str] = (),
 ) -> dict[str, float]:
     """MHz of one core by supervisor, where that is known: declared, else reported from its host.
 
@@ -207,9 +211,11 @@ def told_mhz(
     ----------
     told
         By topology id: tasks, and what they tell.
+    former
+        Other hosts, of which the last report of a task may be.
     """
     host_of = {s.id: s.host for s in live}
-    names = HostNames.of(host_of.values())
+    names = HostNames.of([*host_of.values(), *former])
     voices: defaultdict[str, list[float]] = defaultdict(list)
     for topology_id, tasks in told.items():
         snapshot = topologies.get(topology_id)

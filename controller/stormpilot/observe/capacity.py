@@ -29,7 +29,7 @@ MOST_CORES, MOST_MEMORY_MB = 8192.0, 1e8
 """A host that tells more is not believed."""
 
 AWAY_MS = 600_000
-"""Time for which a supervisor that is away keeps its share of its host."""
+"""Time for which a supervisor that is away is known to be of its host."""
 GONE_MS, MOST_GONE = 86_400_000, 1_000
 """Measurements of hosts without a supervisor are kept so long, of at most so many hosts."""
 
@@ -123,18 +123,19 @@ def _capacity(s: SupervisorPart, host: HostCapacity, sharing: int, policy: Capac
         cores_from=source,
         memory_mb=memory_mb,
         memory_from=memory_source,
+        sharing=sharing,
     )
 
 
 def remembered(known: Sequence[CapacityPart], supervisors: Iterable[SupervisorPart]) -> dict[str, HostCapacity]:
     """Measurements of an earlier leader, by host that is there: a host without tasks tells nothing any more.
 
-    They were divided by the supervisors of a host that are in `known`; since then some may have been blacklisted.
+    They were divided by `sharing`, in earlier versions by the supervisors of a host that are in `known`.
     """
-    sharing, there = Counter(c.host for c in known), {s.host for s in supervisors}
+    listed, there = Counter(c.host for c in known), {s.host for s in supervisors}
     found = {}
     for c in known:
-        share = sharing[c.host] if c.host in there else 0
+        share = (c.sharing or listed[c.host]) if c.host in there else 0
         cores = _within(c.cores * share, MOST_CORES) if c.cores_from == "measured" else None
         memory_mb = _within(c.memory_mb * share, MOST_MEMORY_MB) if c.memory_from == "measured" else None
         if cores is not None or memory_mb is not None:
@@ -150,18 +151,22 @@ def last_there(before: Mapping[str, int], supervisors: Iterable[SupervisorPart],
     return there | {h: gone[h] for h in newest}
 
 
-def sharing_lately(
-    before: Mapping[str, tuple[int, int]], supervisors: Iterable[SupervisorPart], now_ms: int
-) -> dict[str, tuple[int, int]]:
-    """By host that has one, the most supervisors that were there at a time within `AWAY_MS`, and when that was last.
+def sharing_of(
+    host_of: Mapping[str, str], supervisors: Iterable[SupervisorPart], topologies: Iterable[TopologySnapshot]
+) -> dict[str, int]:
+    """By host, how many supervisors use it: those that may, and others of it that have executors.
 
-    One that is restarted is away for a moment, and its workers run on.
+    One that is restarted, or on Storm's blacklist, keeps its workers; one that came back with another id has none under
+    the former.
+
+    Parameters
+    ----------
+    host_of
+        Of supervisors that were there lately, by id.
     """
-    found = {}
-    for host, count in Counter(s.host for s in supervisors).items():
-        most, at_ms = before.get(host, (0, 0))
-        found[host] = (most, at_ms) if most > count and now_ms - at_ms <= AWAY_MS else (count, now_ms)
-    return found
+    using = {s.id for s in supervisors if not s.blacklisted}
+    using |= {e.supervisor for t in topologies for e in t.executors if e.supervisor is not None}
+    return dict(Counter(host_of[s] for s in using if s in host_of))
 
 
 def _within(value: float, most: float) -> float | None:

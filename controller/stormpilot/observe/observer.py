@@ -16,7 +16,7 @@ from stormpilot.model.constraints import constrained
 from stormpilot.model.readiness import Readiness
 from stormpilot.model.unmeasured_cpu import with_guesses_that_fit
 from stormpilot.observe.build import ModelWithReadiness, build
-from stormpilot.observe.capacity import HostCapacity, last_there, measured, remembered, sharing_lately
+from stormpilot.observe.capacity import AWAY_MS, HostCapacity, last_there, measured, remembered, sharing_of
 from stormpilot.observe.change_points import ChangePoints
 from stormpilot.observe.cpu_law import Evidence
 from stormpilot.observe.cpu_learner import CpuLearner
@@ -110,7 +110,7 @@ class Observer:
         self._polls_ms: deque[int] = deque()
         self._hosts: dict[str, HostCapacity] = {}
         self._hosts_ms: dict[str, int] = {}
-        self._sharing: dict[str, tuple[int, int]] = {}
+        self._lately: dict[str, tuple[str, int]] = {}
         self._cpu = CpuLearner()
         self._heaps = HeapLearner()
         self._past = Past()
@@ -253,7 +253,9 @@ class Observer:
         self._hosts_ms = last_there(self._hosts_ms, cluster.supervisors, now_ms)
         self._hosts |= measured(seen.topologies, loads, cluster.supervisors, self._hosts_ms)
         self._hosts = {h: known for h, known in self._hosts.items() if h in self._hosts_ms}
-        self._sharing = sharing_lately(self._sharing, cluster.supervisors, now_ms)
+        self._lately = {s: x for s, x in self._lately.items() if now_ms - x[1] <= AWAY_MS}
+        self._lately |= {s.id: (s.host, now_ms) for s in cluster.supervisors}
+        host_of = {s: host for s, (host, _) in self._lately.items()}
         belief = build(
             cluster,
             seen.topologies,
@@ -267,7 +269,8 @@ class Observer:
             {t: min(self._load.window_s, self._load.change_window_s) for t in self._changed_ms},
             self._cpu.evidence,
             self._heaps.needs,
-            {host: count for host, (count, _) in self._sharing.items()},
+            sharing_of(host_of, cluster.supervisors, seen.topologies.values()),
+            self._hosts_ms,
         )
         self._ignored.update(belief.ignored)
         refused = {t: ms for t, ms in self._history.ahead_ms.items() if not self._history.newest(t)}

@@ -44,14 +44,16 @@ def by_table(
 def as_before_the_step(table: Routes, rollout: Rollout, snapshot: TopologySnapshot) -> Routes:
     """The table as it is but for the present step of a rollout: the tasks that it routes around come back."""
     stage = rollout.stage
-    if stage.switches:
+    if stage.switches or rollout.phase == "ready":
         return table
     away, stand_ins = {*stage.away, *rollout.back}, {*stage.stand_ins}
     components = []
     for route in table.components:
         own = {*tasks_of(snapshot, route.component)}
         active = sorted(({*route.active} | (away & own)) - stand_ins)
-        components.append(msgspec.structs.replace(route, active=active or route.active))
+        same = not active or active == route.active
+        # whose the keys were is not kept: they count evenly
+        components.append(route if same else msgspec.structs.replace(route, active=active, partitions=[]))
     return msgspec.structs.replace(table, components=components)
 
 

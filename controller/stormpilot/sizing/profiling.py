@@ -177,11 +177,11 @@ def search(
         if peak is None:
             return peaks
         peaks.append(peak)
+        tell(Standing(list(peaks), threads, peak.rate_tps, None, None))  # it is known, whatever comes after it
         for step in _light_steps(grid, peak.rate_tps) if threads == 1 else []:
             if step not in rates.tried:
                 run(threads, step, 0)
         run(threads, IDLE, 0)
-        tell(Standing(list(peaks), threads, peak.rate_tps, None, 0))
         if rises_no_more(peaks, rules):
             return peaks
         threads += rules.thread_step

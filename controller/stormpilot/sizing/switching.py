@@ -13,6 +13,9 @@ from dataclasses import dataclass
 from stormpilot.sizing.prediction import Prediction, SlotName, predict
 from stormpilot.sizing.problem import Problem
 
+MANY = 64
+"""Executors that get tuples, above which they end many at a time first: one at a time, each try looks at all slots."""
+
 
 @dataclass(frozen=True)
 class Executors:
@@ -47,7 +50,8 @@ def switched(
 
     Of components with static needs as many get tuples as these say, as far as there are any, at whatever rate. As long
     as the rate is not supported, one more executor of what is full first begins to get tuples, that with which
-    most is supported. Where it is, those that are not needed for it end. Of equal ones the node counts that is fullest,
+    most is supported. Where it is, those that are not needed for it end, of more than `MANY` first many at a time. Of
+    equal ones the node counts that is fullest,
     then the lowest begins, the highest ends. Each step is the best one by itself: other steps may need fewer executors.
 
     Parameters
@@ -68,6 +72,8 @@ def switched(
         if best.rating[0] <= now.rating[0]:
             break
         now = best
+    if not now.short and sum(map(len, now.active.values())) > MANY:
+        now = _many_ended(now, rate_tps, least)
     while True:  # where the rate is not supported, those that began in vain
         left = [
             tried
@@ -79,6 +85,20 @@ def switched(
             break
         now = max(left, key=lambda tried: tried.rating)
     return Switched(now.active, now.supported_tps, now.limiting)
+
+
+def _many_ended(now: _Tried, rate_tps: float, least: Mapping[str, int]) -> _Tried:
+    """Fewer executors of each component, half of those that may end at a time, as long as the rate is supported."""
+    for component in sorted(now.active):
+        most = count = (len(now.active[component]) - least[component]) // 2
+        while count:
+            fewer = now.without(component, count)
+            if fewer is not None and fewer.supported_tps >= rate_tps:
+                now = fewer
+                most = count = min((len(now.active[component]) - least[component]) // 2, most)
+            else:
+                count //= 2
+    return now
 
 
 def _least(problem: Problem) -> dict[str, int]:
@@ -134,6 +154,19 @@ class _Tried:
         problem, executors, rate_tps, cores = self._of
         starts = sorted({*self.active[component]} ^ {start})
         return _Tried(problem, executors, {**self.active, component: starts}, rate_tps, cores)
+
+    def without(self, component: str, count: int) -> _Tried | None:
+        """The same with so many fewer of a component, from the slots that have most of it; None: it is not routable."""
+        if not self._of[1][component].routable:
+            return None
+        in_slot: defaultdict[SlotName, list[int]] = defaultdict(list)
+        for start in sorted(self.active[component]):
+            in_slot[self._slots(component)[start]].append(start)
+        ranked = [(rank, start) for starts in in_slot.values() for rank, start in enumerate(starts)]
+        ending = {start for _, start in sorted(ranked, reverse=True)[:count]}
+        problem, executors, rate_tps, cores = self._of
+        left = [start for start in self.active[component] if start not in ending]
+        return _Tried(problem, executors, {**self.active, component: left}, rate_tps, cores)
 
     def beginning(self) -> Iterator[tuple[str, int]]:
         """Executors that could begin and would help: of what is full first; of any where a node or slot is."""

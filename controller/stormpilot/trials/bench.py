@@ -259,14 +259,15 @@ class Bench:
         if use is None and not why:
             why = "the worker of the component restarted, or did not report"
         slot = self.slot
+        beyond = ""
         if use is not None and not why:
-            why = beyond_slot(use.cores / slot.cores, use.memory_mb / slot.memory_mb if threads > 1 else 0.0)
+            why = beyond = beyond_slot(use.cores / slot.cores, use.memory_mb / slot.memory_mb if threads > 1 else 0.0)
         return Trial(
             threads=threads,
             step=step,
             rate_tps=round(rate_tps, 4),
             stable=not why,
-            clear=fed.clear,
+            clear=fed.clear or bool(beyond),
             slope=None if fed.slope is None else round(fed.slope.middle, 6),
             slope_low=None if fed.slope is None else round(fed.slope.low, 6),
             latency_ms=fed.latency_ms,

@@ -106,11 +106,8 @@ def submission(
 
     environment, serializer, sources = _environment(specimen)
     conf = resolve_options(_options(specimen, options), {}, environment, specimen.topology_name, lambda: ["any"])
-    if (
-        runner is None
-        and conf.get("use_virtualenv", True)
-        and not ("use_virtualenv" not in conf and nimbus.on_loopback)
-    ):
+    here = "use_virtualenv" not in conf and nimbus.on_loopback
+    if runner is None and conf.get("use_virtualenv", True) and not here:
         _refuse_without_virtualenv(conf, environment)
     command = runner or default_runner(conf, environment, specimen.topology_name, nimbus, instrument=True)
     topology, _ = assemble(topology_class, environment.name, command, serializer, instrument=False, where=specimen.name)
@@ -128,7 +125,8 @@ def submission(
 
 def _refuse_without_virtualenv(conf: Mapping[str, Any], environment: Environment) -> None:
     """`UsageError` where the virtualenv would be named after the trial topology: nobody has made that one."""
-    if "virtualenv_name" not in conf:
+    root = environment.values.get("virtualenv_root") or environment.values.get("virtualenv_path")
+    if root and "virtualenv_name" not in conf:
         raise UsageError(
             f"{environment.where}: components run in a virtualenv of their topology there, and the profile has a "
             "topology of its own: name that of a topology with -O virtualenv_name=NAME, or give --runner"
@@ -160,7 +158,7 @@ def _options(specimen: Specimen, options: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "topology.workers": 2,
         "topology.acker.executors": 1,
-        "topology.message.timeout.secs": 120,
+        "topology.message.timeout.secs": 3600,  # what is under way is under way until it comes through
         "topology.executor.receive.buffer.size": 1024,
         "stormpilot.report.secs": 1,
         **options,

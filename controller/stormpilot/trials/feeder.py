@@ -183,6 +183,8 @@ def _unstable(slope: Slope | None, completed_tps: float, rate_tps: float, failed
     """Why a rate is not stable; empty if it is."""
     if failed:
         return f"{failed} tuples failed"
+    if rate_tps and not completed_tps:
+        return "nothing came through"
     if completed_tps < SERVED * rate_tps - 1 / times.trial_s:
         return f"{rate_text(completed_tps)}/s came through"
     if slope is not None and slope.low > times.slope_limit:

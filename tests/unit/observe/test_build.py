@@ -12,7 +12,7 @@ from stormpilot.config import LoadSection
 from stormpilot.messages.core import ClusterSnapshot, ComponentPart, ExecutorPart, TopologySnapshot
 from stormpilot.messages.load import LoadReport
 from stormpilot.model.values import Executor
-from stormpilot.observe.build import ModelWithReadiness, build
+from stormpilot.observe.build import ModelWithReadiness, build, told_mhz
 from stormpilot.observe.load import LoadHistory
 
 TOPOLOGY = "flights-1-1763690000"
@@ -255,6 +255,14 @@ def test_nobody_tells_the_clock_of_a_host_on_which_it_does_not_run() -> None:
     here = {seen_s: report(seen_s, host="host-b") for seen_s in (60.0, 100.0)}
     belief = believe(snapshot, topology(dict.fromkeys(range(1, 7), ("b", 6700))), here)
     assert [s.mhz for s in belief.model.supervisors] == [3000.0, 2000.0, 4000.0], "a: the median of the others"
+
+
+def test_the_last_word_from_a_host_that_is_gone_tells_nothing_of_another_one() -> None:
+    snapshot = topology(dict.fromkeys(range(1, 7), ("b", 6700)))
+    said = [(x.task, x) for x in report(60.0, host="host-old").tasks]
+    live = [supervisor("b")]
+    assert told_mhz(live, {snapshot.id: snapshot}, {snapshot.id: said}, former=["host-old"]) == {}
+    assert told_mhz(live, {snapshot.id: snapshot}, {snapshot.id: said}) == {"b": 2000.0}, "a name of its own"
 
 
 def test_a_topology_of_many_tasks_has_one_voice_for_a_host() -> None:

@@ -12,7 +12,6 @@ from stormpilot.messages.controller_state import CapacityPart
 from stormpilot.messages.core import ClusterSnapshot
 from stormpilot.messages.load import TaskLoad
 from stormpilot.observe.capacity import (
-    AWAY_MS,
     GONE_MS,
     MOST_GONE,
     HostCapacity,
@@ -21,7 +20,7 @@ from stormpilot.observe.capacity import (
     last_there,
     measured,
     remembered,
-    sharing_lately,
+    sharing_of,
 )
 
 RAS = "org.apache.storm.scheduler.resource.ResourceAwareScheduler"
@@ -88,21 +87,22 @@ def test_supervisors_of_one_host_share_what_it_has() -> None:
     assert remembered([*capacities(nodes, MEASURED, "auto").values()], nodes.supervisors) == MEASURED
 
 
-def test_a_supervisor_that_is_away_for_a_moment_keeps_its_share() -> None:
-    """It is restarted, and its workers run on; a host that lost one for good is the other one's, and so is a new id."""
+def test_a_supervisor_that_is_away_keeps_its_share_while_it_has_executors() -> None:
+    """It is restarted, or blacklisted, and its workers run on; one that came back with another id has none any more."""
     nodes = cluster(host="host-a", **STORMS)
-    alone = msgspec.structs.replace(nodes, supervisors=nodes.supervisors[:1])
-    both = sharing_lately({}, nodes.supervisors, 1_000)
-
-    def cores_of_a(seen: dict[str, tuple[int, int]]) -> float:
-        return capacities(alone, MEASURED, "auto", {host: n for host, (n, _) in seen.items()})["a"].cores
-
-    away = sharing_lately(both, alone.supervisors, 1_000 + AWAY_MS)
-    assert cores_of_a(away) == 16.0
-    assert cores_of_a(sharing_lately(away, alone.supervisors, 1_001 + AWAY_MS)) == 32.0
-    replaced = sharing_lately(sharing_lately({}, nodes.supervisors[1:], 1_000), alone.supervisors, 2_000)
-    assert cores_of_a(replaced) == 32.0
-    assert sharing_lately(both, [], 2_000) == {}
+    a, b = nodes.supervisors
+    host_of = {"a": "host-a", "b": "host-a"}
+    on_both = [snapshots.topology({1: ("a", 6700), 2: ("b", 6700)})]
+    on_a = [snapshots.topology({1: ("a", 6700), 2: ("a", 6700)})]
+    listed = msgspec.structs.replace(b, blacklisted=True)
+    for rest in ([a], [a, listed]):
+        assert sharing_of(host_of, rest, on_both) == {"host-a": 2}
+        assert sharing_of(host_of, rest, on_a) == {"host-a": 1}
+    assert sharing_of(host_of, [a, b], on_a) == {"host-a": 2}
+    alone = msgspec.structs.replace(nodes, supervisors=[a])
+    shared = capacities(alone, MEASURED, "auto", {"host-a": 2})
+    assert shared["a"].cores == 16.0
+    assert remembered([*shared.values()], alone.supervisors) == MEASURED, "for the next leader too"
 
 
 @pytest.mark.parametrize("then", [False, True], ids=["meanwhile", "before"])

@@ -104,10 +104,14 @@ def test_shuffled_tuples_are_foreseen_to_go_to_active_tasks_alone() -> None:
 def test_what_a_step_of_a_rollout_routes_around_comes_back_and_what_stands_by_does_not() -> None:
     """Tasks 2 and 4 work since a switch, and 3 stands by; the step moves 2, with 3 in its place meanwhile."""
     step = RolloutStepPart(workers=[], away=[2], stand_ins=[3])
-    rollout = msgspec.structs.replace(begun(), steps=[step])
+    rollout = msgspec.structs.replace(begun(), steps=[step], phase="moving")
     found = as_before_the_step(routes([3, 4]), rollout, snapshot())
     assert [r.active for r in found.components] == [[2, 4]]
     back = msgspec.structs.replace(rollout, steps=[RolloutStepPart(workers=[])], back=[2])
     assert [r.active for r in as_before_the_step(routes([4]), back, snapshot()).components] == [[2, 4]]
+    keyed = as_before_the_step(routes([3, 4], [3, 4, 3, 4]), rollout, snapshot()).components
+    assert [(r.active, r.partitions) for r in keyed] == [([2, 4], [])], "nobody knows whose the keys were"
+    ready = msgspec.structs.replace(rollout, phase="ready")
+    assert as_before_the_step(routes([3, 4]), ready, snapshot()) == routes([3, 4]), "nothing is put aside yet"
     switch = msgspec.structs.replace(rollout, steps=[RolloutStepPart(workers=[], away=[2], switches=[(2, 3)])])
     assert as_before_the_step(routes([3, 4]), switch, snapshot()) == routes([3, 4]), "for good"

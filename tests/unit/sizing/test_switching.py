@@ -104,3 +104,14 @@ def test_what_cannot_be_routed_is_what_limits() -> None:
     executors = {"source": Executors({1: A}, [1], False), "pi": Executors(PI_SLOTS, [2], False)}
     found = switched(PROBLEM, executors, 500.0, ALIKE)
     assert (found.active["pi"], found.limiting) == ([2], "pi")
+
+
+def test_of_hundreds_that_get_tuples_those_that_are_needed_are_left() -> None:
+    """Five threads do 500/s, each in a slot of its own; nobody looks at hundreds of slots hundreds of times."""
+    pi = model("pi", (1, 100.0, 0.8, 0.2), (2, 150.0, 0.9, 0.2))
+    of = problem([pi], [("source", "pi", 1.0)])
+    slots = {start: (f"n{start % 80}", 0) for start in range(2, 322)}
+    executors = {"source": Executors({1: ("n0", 0)}, [1], False), "pi": Executors(slots, list(slots), True)}
+    then = switched(of, executors, 500.0, {f"n{i}": 1.0 for i in range(80)})
+    assert then.supported_tps >= 500.0
+    assert len(then.active["pi"]) == len({slots[start] for start in then.active["pi"]}) == 5

@@ -53,6 +53,13 @@ def test_what_is_slow_is_waited_for_as_long_as_some_of_it_comes_through(monkeypa
     assert not Feeder(store, Paths(), "t-1-17", tasks=1).emptied(), "three are left, and stay"
 
 
+def test_a_trial_without_a_tuple_is_not_stable_however_low_its_rate() -> None:
+    times = Times(warm_up_s=2.0, trial_s=10.0)
+    assert feeder._unstable(None, 0.0, 0.05, 0, times) == "nothing came through"
+    assert feeder._unstable(None, 0.1, 0.1, 0, times) == ""
+    assert feeder._unstable(None, 0.0, 0.0, 0, times) == "", "none was sent"
+
+
 @pytest.mark.parametrize(
     ("points", "elapsed_s", "rate_tps", "why"),
     [
