@@ -12,6 +12,7 @@ of the gain that was predicted: nothing else is tried for a time that doubles wi
 from __future__ import annotations
 
 import enum
+import itertools
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -187,6 +188,16 @@ def spent_by(state: MoveState) -> list[Spent]:
     """Moves of a topology, but for a last one whose plan was rejected: it moved nothing."""
     rejected = state.verdict == Outcome.REJECTED and state.applied_at_ms is None
     return [s for s in state.spent if not rejected or s.at_ms != state.published_at_ms]
+
+
+def left_within_the_hour(state: MoveState, now_ms: int) -> dict[tuple[int, str], int]:
+    """Executors (first tasks) and the overloaded nodes that they left within the hour, with when that was last."""
+    return {
+        (start, node): past.at_ms
+        for past in sorted(spent_by(state), key=lambda past: past.at_ms)
+        if now_ms - past.at_ms < HOUR_MS
+        for start, node in itertools.product(past.left, past.relieved)
+    }
 
 
 def _applied_after_all(state: MoveState, facts: Facts) -> MoveState:

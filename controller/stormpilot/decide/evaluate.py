@@ -15,7 +15,6 @@ they may reach, moves are judged by throughput, and an overload that our own gai
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -27,7 +26,7 @@ from stormpilot.decide.budget import HOUR_MS, plans_within_the_hour, restarted_w
 from stormpilot.decide.closed_loop import LEAST_RISE, before_own_gain
 from stormpilot.decide.criteria import Criteria
 from stormpilot.decide.decision import Decision
-from stormpilot.decide.effect import LEAST_SAMPLES, Promise, noise_ratio, spent_by
+from stormpilot.decide.effect import LEAST_SAMPLES, Promise, left_within_the_hour, noise_ratio
 from stormpilot.decide.memory import Memory
 from stormpilot.decide.move_strategy import SWITCH_S, MoveStrategy
 from stormpilot.decide.predict import Predictions
@@ -232,12 +231,7 @@ class _Case:
         move, now_ms = self.subject.move, self.criteria.now_ms
         if move is None:
             return None
-        left_ms = {
-            (e, s): past.at_ms
-            for past in sorted(spent_by(move), key=lambda past: past.at_ms)
-            if now_ms - past.at_ms < HOUR_MS
-            for e, s in itertools.product(past.left, past.relieved)
-        }
+        left_ms = left_within_the_hour(move, now_ms)
         at = {a.start: a.supervisor for a in self.topology.assignment}
         planned = {start: w.supervisor for w in self.plans[self.topology.id].workers for start, _ in w.executors}
         back = {e: s for e, s in planned.items() if (e, s) in left_ms and at.get(e) != s}

@@ -10,8 +10,9 @@ from stormpilot.errors import RefusedError
 from stormpilot.messages.core import ClusterSnapshot
 from stormpilot.messages.load import TaskLoad
 from stormpilot.model.values import Model
-from stormpilot.observe.build import MHZ_META, build, told_mhz
+from stormpilot.observe.build import build
 from stormpilot.observe.capacity import measured, remembered
+from stormpilot.observe.core_mhz import MHZ_META, told_mhz
 from stormpilot.observe.reader import Reader, StoreSnapshot
 
 

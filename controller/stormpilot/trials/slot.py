@@ -10,8 +10,8 @@ from stormpilot.config.sections import CapacitySource
 from stormpilot.errors import StormpilotError
 from stormpilot.messages.core import ClusterSnapshot, SupervisorPart, decode
 from stormpilot.messages.load import LoadReport
-from stormpilot.observe.build import DEFAULT_MHZ, told_mhz
 from stormpilot.observe.capacity import HostCapacity, capacities
+from stormpilot.observe.core_mhz import DEFAULT_MHZ, told_mhz
 from stormpilot.observe.identity import same_host
 from stormpilot.zookeeper.client import ZooKeeper
 from stormpilot.zookeeper.paths import Paths

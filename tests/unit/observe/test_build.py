@@ -12,7 +12,8 @@ from stormpilot.config import LoadSection
 from stormpilot.messages.core import ClusterSnapshot, ComponentPart, ExecutorPart, TopologySnapshot
 from stormpilot.messages.load import LoadReport
 from stormpilot.model.values import Executor
-from stormpilot.observe.build import ModelWithReadiness, build, told_mhz
+from stormpilot.observe.build import ModelWithReadiness, build
+from stormpilot.observe.core_mhz import told_mhz
 from stormpilot.observe.load import LoadHistory
 
 TOPOLOGY = "flights-1-1763690000"

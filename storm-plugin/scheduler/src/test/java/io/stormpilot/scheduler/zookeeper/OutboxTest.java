@@ -105,35 +105,6 @@ class OutboxTest extends OutboxFixture {
     assertEquals(3, read("/b"));
   }
 
-  /** An error of one moment must not leave a snapshot as it was for weeks. */
-  @Test
-  void whatWasGivenUpIsToBeOfferedAgainAfterAWhile() throws Exception {
-    try (Outbox impatient = new Outbox(store, 600_000, 50)) {
-      impatient.start();
-      impatient.leading();
-      impatient.offer(
-          "/a",
-          s -> {
-            throw new OutOfMemoryError("as of a large topology");
-          });
-      assertTrue(impatient.flush(60_000));
-      eventually("it is to be offered again", SOON, impatient::dropped);
-      impatient.takeOver(null);
-      assertFalse(impatient.dropped());
-      impatient.offer("/a", s -> s.write("/a", message(1)));
-      assertTrue(impatient.flush(60_000));
-      assertEquals(1, read("/a"));
-      assertFalse(impatient.dropped());
-    }
-    outbox.offer(
-        "/b",
-        s -> {
-          throw new IllegalStateException("of a fault of ours");
-        });
-    assertTrue(outbox.flush(60_000));
-    assertFalse(outbox.dropped(), "not at once, lest it is written all the time");
-  }
-
   /** As when Nimbus has no file descriptor left for a moment: it is not ZooKeeper that refuses. */
   @Test
   void triesAgainWhereTheClientCannotConnect() throws Exception {
