@@ -15,7 +15,7 @@ from stormpilot.model.values import Infeasible, Model, Plan, Supervisor, Topolog
 from stormpilot.planner import compute
 from stormpilot.sizing.allocation import Allocation
 from stormpilot.sizing.deployment import components_of, executors_of
-from stormpilot.sizing.placement import over_memory, params_of
+from stormpilot.sizing.placement import keeps_to_slots, params_of
 from stormpilot.sizing.problem import ALIKE, Problem
 
 Ranges = Mapping[str, Sequence[tuple[int, int]]]
@@ -128,7 +128,7 @@ def placed(
     for slots in range(min(allocation.slots, count), min(free, count) + 1):
         model = bound(_model(problem, allocation, supervisors, executors, slots))
         answer = compute(model, planner, params_of(problem, planner), seed=seed)
-        if isinstance(answer, Plan) and (planner == "dsm" or not over_memory(problem, model, answer)):
+        if isinstance(answer, Plan) and keeps_to_slots(problem, planner, model, answer):
             return model, answer
     if isinstance(answer, Infeasible):
         return answer

@@ -55,13 +55,17 @@ def place(problem: Problem, allocation: Allocation, planner: str, *, seed: int =
         model = model_of(problem, allocation, slots)
         needs = _without_needs(model) if planner == "dsm" else model
         answer = compute(needs, planner, params_of(problem, planner), seed=seed)
-        fits = isinstance(answer, Plan) and (planner == "dsm" or not over_memory(problem, model, answer))
-        if fits and isinstance(answer, Plan):
+        if isinstance(answer, Plan) and keeps_to_slots(problem, planner, model, answer):
             return Placed(planner, allocation, slots, slots - allocation.slots, model, answer)
         if slots >= threads:
             text = f"{planner} fits {allocation.method} in no number of slots"
             return answer if isinstance(answer, Infeasible) else Infeasible(constraint="memory", text=text)
         slots += 1
+
+
+def keeps_to_slots(problem: Problem, planner: str, model: Model, plan: Plan) -> bool:
+    """Whether no slot gets more memory than it has; of `dsm`, which knows slots alone, nobody asks that."""
+    return planner == "dsm" or not over_memory(problem, model, plan)
 
 
 def over_memory(problem: Problem, model: Model, plan: Plan) -> list[tuple[str, int]]:

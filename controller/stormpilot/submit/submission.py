@@ -193,12 +193,17 @@ def submit_topology(
     return send(submission, timeout_s=timeout_s)
 
 
+def uses_virtualenv(conf: Mapping[str, Any], nimbus: Address) -> bool:
+    """Whether components run in a virtualenv of their topology, as streamparse makes them; not by a local Nimbus."""
+    return bool(conf.get("use_virtualenv", not nimbus.on_loopback))
+
+
 def default_runner(
     conf: Mapping[str, Any], environment: Environment, name: str, nimbus: Address, instrument: bool
 ) -> str:
     """The command that runs Python components when none was given."""
     program = "stormpilot_run" if instrument else "streamparse_run"
-    if conf.get("use_virtualenv", True) and not ("use_virtualenv" not in conf and nimbus.on_loopback):
+    if uses_virtualenv(conf, nimbus):
         root = environment.values.get("virtualenv_root") or environment.values.get("virtualenv_path")
         if not root:
             raise UsageError(

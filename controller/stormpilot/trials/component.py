@@ -21,7 +21,7 @@ from stormpilot.submit.assembly import assemble
 from stormpilot.submit.jar import RESOURCES
 from stormpilot.submit.options import resolve_options
 from stormpilot.submit.project import Environment, Project
-from stormpilot.submit.submission import Submission, default_runner
+from stormpilot.submit.submission import Submission, default_runner, uses_virtualenv
 
 COMPONENT, SOURCE, SINK = "component", "source", "sink"
 MOST_TUPLES_BYTES = 256 * 1024
@@ -106,8 +106,7 @@ def submission(
 
     environment, serializer, sources = _environment(specimen)
     conf = resolve_options(_options(specimen, options), {}, environment, specimen.topology_name, lambda: ["any"])
-    here = "use_virtualenv" not in conf and nimbus.on_loopback
-    if runner is None and conf.get("use_virtualenv", True) and not here:
+    if runner is None and uses_virtualenv(conf, nimbus):
         _refuse_without_virtualenv(conf, environment)
     command = runner or default_runner(conf, environment, specimen.topology_name, nimbus, instrument=True)
     topology, _ = assemble(topology_class, environment.name, command, serializer, instrument=False, where=specimen.name)

@@ -13,7 +13,6 @@ from stormpilot.messages.core import ClusterSnapshot, ComponentPart, ExecutorPar
 from stormpilot.messages.load import LoadReport
 from stormpilot.model.values import Executor
 from stormpilot.observe.build import ModelWithReadiness, build
-from stormpilot.observe.core_mhz import told_mhz
 from stormpilot.observe.load import LoadHistory
 
 TOPOLOGY = "flights-1-1763690000"
@@ -256,30 +255,6 @@ def test_nobody_tells_the_clock_of_a_host_on_which_it_does_not_run() -> None:
     here = {seen_s: report(seen_s, host="host-b") for seen_s in (60.0, 100.0)}
     belief = believe(snapshot, topology(dict.fromkeys(range(1, 7), ("b", 6700))), here)
     assert [s.mhz for s in belief.model.supervisors] == [3000.0, 2000.0, 4000.0], "a: the median of the others"
-
-
-def test_the_last_word_from_a_host_that_is_gone_tells_nothing_of_another_one() -> None:
-    snapshot = topology(dict.fromkeys(range(1, 7), ("b", 6700)))
-    said = [(x.task, x) for x in report(60.0, host="host-old").tasks]
-    live = [supervisor("b")]
-    assert told_mhz(live, {snapshot.id: snapshot}, {snapshot.id: said}, former=["host-old"]) == {}
-    assert told_mhz(live, {snapshot.id: snapshot}, {snapshot.id: said}) == {"b": 2000.0}, "a name of its own"
-
-
-def test_a_topology_of_many_tasks_has_one_voice_for_a_host() -> None:
-    """Of three topologies the one with most tasks says 9,000 MHz."""
-    snapshots = {f"t{i}-1-1": topology(dict.fromkeys(range(1, 7), ("a", 6700)), name=f"t{i}") for i in range(3)}
-    rates = {}
-    for i, topology_id in enumerate(snapshots):
-        history = LoadHistory(BARE.window_s)
-        tasks = tuple(range(1, 7)) if i == 0 else (1, 2)
-        for seen_s in (60, 100):
-            r = report(seen_s, tasks=tasks)
-            loads = [msgspec.structs.replace(x, mhz=9000.0 if i == 0 else 2000.0) for x in r.tasks]
-            history.take([msgspec.structs.replace(r, topology_id=topology_id, tasks=loads)], T0_MS + seen_s * 1000)
-        rates[topology_id] = history.rates(topology_id, T0_MS, T0_MS + 100_000)
-    belief = build(cluster("a"), snapshots, rates, BARE, 0.8, T0_MS + 100_000)
-    assert belief.model.supervisors[0].mhz == 2000.0
 
 
 def test_mhz_of_a_node_without_reports_is_the_median_of_the_others_and_1000_where_nothing_tells() -> None:

@@ -1,6 +1,5 @@
 package io.stormpilot.scheduler.round;
 
-import io.stormpilot.scheduler.message.Mode;
 import io.stormpilot.scheduler.message.Plan;
 import io.stormpilot.scheduler.message.PlanEntry;
 import io.stormpilot.scheduler.message.Reason;
@@ -67,7 +66,6 @@ public final class Round {
   private final View view;
   private final long now;
   private final Isolation isolation;
-  private int plansApplied;
 
   /**
    * Make a round; {@link #run} runs it, once.
@@ -113,7 +111,8 @@ public final class Round {
     }
     boolean justLeads = memory.leadsForLessThan(config.takeOverGraceMs(), now);
     Map<String, Intent> intents = new TreeMap<>();
-    topologies.forEach((id, topology) -> intents.put(id, intend(topology, justLeads)));
+    Intentions intentions = new Intentions(config, view, justLeads, now);
+    topologies.forEach((id, topology) -> intents.put(id, intentions.of(topology)));
     MoveStep.Result moved =
         new MoveStep(topologies, slots, cluster, memory, config, justLeads, now)
             .run(with(Intent.MOVE, topologies, intents));
@@ -145,7 +144,7 @@ public final class Round {
     return new RoundOutcome(
         statuses(outcomes),
         topologies.values().stream().map(Round::snapshot).toList(),
-        plansApplied,
+        intentions.plansApplied(),
         decisions.newlyRejected(),
         moved.workersMoved(),
         !justLeads && isIdle(topologies.values(), intents));
@@ -257,105 +256,6 @@ public final class Round {
           "the resources or the settings of the topology were changed by a user");
     }
     m.sees(topology.entry(), topology.current());
-  }
-
-  private Intent intend(TopologyContext topology, boolean justLeads) {
-    if (topology.held() == Reason.ISOLATED) {
-      return Intent.FALLBACK;
-    }
-    TopologyMemory m = topology.memory();
-    if (view.foreign() && !m.owns()) {
-      return Intent.FALLBACK;
-    }
-    if (!view.loaded()) {
-      return intendUnknowing(topology, justLeads);
-    }
-    Intent intent = intendUnlessHeld(topology, m);
-    return intent == Intent.MOVE && topology.held() != null ? Intent.STILL : intent;
-  }
-
-  /**
-   * Without ZooKeeper, or by a plan from before the root was another Storm cluster's. Where lost
-   * executors ran is not known to a Nimbus that has just begun to lead: they wait for it to be
-   * read, at most {@code stormpilot.take.over.grace.secs}. So does a topology that runs nowhere,
-   * unless it was launched just now: Storm shows one whose executors all seem dead like one that
-   * was never placed.
-   */
-  private Intent intendUnknowing(TopologyContext topology, boolean justLeads) {
-    boolean waits = justLeads && topology.memory().lastWhole().isEmpty();
-    if (topology.current().isEmpty()) {
-      return waits && !launchedLately(topology) ? Intent.STILL : Intent.FALLBACK;
-    }
-    return waits || topology.unassigned().isEmpty() ? Intent.STILL : Intent.REPAIR;
-  }
-
-  private Intent intendUnlessHeld(TopologyContext topology, TopologyMemory m) {
-    boolean nowhere = topology.current().isEmpty();
-    boolean whole = topology.unassigned().isEmpty();
-    if (!m.owns()) {
-      return waitsForFirstPlan(topology) ? Intent.WAIT : Intent.FALLBACK;
-    }
-    boolean goesOn = m.inForce() != null && !m.complete() && m.broken() == null;
-    if (whole) {
-      if (m.inForce() != null && topology.current().follows(m.inForce())) {
-        complete(topology);
-        return Intent.STILL;
-      }
-      return goesOn ? Intent.MOVE : Intent.STILL;
-    }
-    if (!nowhere) {
-      return goesOn && topology.held() == null ? Intent.MOVE : Intent.REPAIR;
-    }
-    if (topology.held() != null) {
-      m.setAside(topology.held(), "the topology was placed anew while no plans are applied");
-      return Intent.FALLBACK;
-    }
-    if (m.inForce() == null) {
-      m.release();
-      return Intent.FALLBACK;
-    }
-    m.again();
-    return Intent.MOVE;
-  }
-
-  private void complete(TopologyContext topology) {
-    TopologyMemory m = topology.memory();
-    if (!m.complete()) {
-      plansApplied++;
-      LOG.info(
-          "applied plan: topology={} plan={} moved_workers={}",
-          topology.id(),
-          m.inForcePlanId(),
-          m.movedWorkers());
-    }
-    m.completed();
-  }
-
-  private boolean waitsForFirstPlan(TopologyContext topology) {
-    TopologyMemory m = topology.memory();
-    boolean isNew =
-        topology.current().isEmpty()
-            && !m.everAssigned()
-            && now - m.firstSeenMs() < config.initialPlanWaitMs()
-            && launchedLately(topology);
-    boolean rejected =
-        topology.entry() != null && m.isRejectedForGood(TopologyMemory.key(topology.entry()));
-    return isNew
-        && mayGetFirstPlan(topology.details())
-        && topology.held() == null
-        && m.setAside() == null
-        && !rejected;
-  }
-
-  /** Only in mode {@code act} the controller publishes a plan without being asked. */
-  private boolean mayGetFirstPlan(TopologyDetails topology) {
-    Mode mode = view.modes().of(topology.getName(), topology.getConf());
-    return view.controllerUp() && (mode == null || mode == Mode.ACT);
-  }
-
-  private boolean launchedLately(TopologyContext topology) {
-    long launchedMs = topology.details().getLaunchTime() * 1000L;
-    return now - launchedMs < config.initialPlanWaitMs() + 3 * config.monitorFreqMs();
   }
 
   /**

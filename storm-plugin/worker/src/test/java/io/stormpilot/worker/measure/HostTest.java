@@ -1,6 +1,7 @@
 package io.stormpilot.worker.measure;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.IOException;
 import java.nio.file.Files;
@@ -64,6 +65,6 @@ class HostTest {
   void whatNobodySaysAnythingOfIsWhatTheJvmTells() throws IOException {
     Host host = new Host(proc.resolve("none"), cgroups.resolve("none"));
     assertEquals(Runtime.getRuntime().availableProcessors(), host.cores());
-    assertEquals(true, host.memoryMb() > 0);
+    assertTrue(host.memoryMb() > 0);
   }
 }
