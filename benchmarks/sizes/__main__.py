@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 from dataclasses import replace
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ EXAMPLE = REPOSITORY / "docs" / "reference" / "sizing.example.yaml"
 def main() -> int:
     """Make the tables, carry out what is missing; 0 when every size holds."""
     parser = argparse.ArgumentParser(prog="make bench-sizes", description=__doc__)
-    parser.add_argument("--only", help="carry out cases whose name has this in it, such as grid or local")
+    parser.add_argument("--only", default="", help="carry out cases whose name has this, such as grid or linear*even")
     parser.add_argument("--repetitions", type=int, default=1, help="of every case that is carried out")
     resumable(parser, "docs/results/sizes.md")
     arguments = parser.parse_args()
@@ -45,21 +46,22 @@ def main() -> int:
         found |= {"tasks": tasks, "slot": msgspec.to_builtins(measured.slot)}
         found["rows"]["measured"] = rows(ALL if tasks == list(TASKS) else [linear_of(tasks, MICRO_TPS)], measured)
         times = range(1, arguments.repetitions + 1)
-        wanted = [(case, n) for n in times for case in cases(measured, tasks)[:: 1 if n % 2 else -1]]
+        known = cases(measured, tasks)
+        asked = [case for case in known if fnmatch(case.name, f"*{arguments.only}*")]
+        wanted = [(case, n) for n in times for case in asked[:: 1 if n % 2 else -1]]
         if not arguments.report:
             ends_s = STARTED_S + 60 * arguments.minutes
             # Nodes have the MHz that the models were measured on, whatever the machine.
             here = replace(measured, cores=round(measured.slot.cpu_mhz / (cpu_mhz() or 1.0), 4))
-            asked = [(case, n) for case, n in wanted if not arguments.only or arguments.only in case.name]
-            cluster.measure(OUT, REPOSITORY / "topologies", asked, here.cores, ends_s, say)
+            cluster.measure(OUT, REPOSITORY / "topologies", wanted, here.cores, ends_s, say)
             day.measure(OUT, REPOSITORY / "topologies", here, ends_s, say)
         found["cluster"] = [
             with_predictions(case.problem, one) | {"placedAsNow": case.places(one["placement"])}
-            for case, n in wanted
-            if (file := cluster.result(OUT, case, n)).exists()
+            for case in known
+            for file in cluster.results(OUT, case)
             for one in [json.loads(file.read_text())]
         ]
-        found["left"] = len(wanted) - len(found["cluster"])
+        found["left"] = sum(not cluster.result(OUT, case, n).exists() for case, n in wanted)
     found["day"] = {v: json.loads(file.read_text()) for v in day.VARIANTS if (file := day.result(OUT, v)).exists()}
     published = json.loads((RESULTS / "sizes.json").read_text())
     if found["cluster"] == published["cluster"]:

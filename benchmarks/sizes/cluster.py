@@ -5,6 +5,7 @@ One cluster carries all cases, one after the other. What was measured is kept af
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import subprocess
@@ -123,6 +124,11 @@ def isolated(name: str, memory_mb: float, cores: float) -> Iterator[LocalCluster
 def result(out: Path, case: Case, repetition: int) -> Path:
     """The file of a case and a repetition, from 1 on."""
     return out / f"cluster-{case.name}{f'-{repetition}' if repetition > 1 else ''}.json"
+
+
+def results(out: Path, case: Case) -> Iterator[Path]:
+    """Files of the repetitions that were measured."""
+    return itertools.takewhile(Path.exists, (result(out, case, n) for n in itertools.count(1)))
 
 
 def task_of(component: str) -> str:

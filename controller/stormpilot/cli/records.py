@@ -34,7 +34,7 @@ def plan_history(
     """Show the published plans of a topology, newest first.
 
     With the reason, the predicted and the measured effect, and who approved each. The first column is what `rollback`
-    takes.
+    takes, or - where the scheduler plug-in rejected the plan.
     """
     from stormpilot import operate
 
@@ -52,7 +52,7 @@ def show_plans(topology: str, steps: list[HistoryStep]) -> None:
         ["back", "published", "plan", "reason", "moved", "inter-node tps", "effect", "by"],
         [
             [
-                s.back,
+                "-" if s.back is None else s.back,
                 clock(s.entry.plan.created_at_ms),
                 s.entry.plan.plan_id,
                 s.entry.reason,
@@ -65,9 +65,9 @@ def show_plans(topology: str, steps: list[HistoryStep]) -> None:
         ],
     )
     for s in steps:
-        say(f"{s.entry.plan.plan_id}: {s.entry.text}")
+        say(f"{s.entry.plan.plan_id}: {s.entry.text}" + (f"; rejected: {s.entry.rejected}" if s.entry.rejected else ""))
     if steps[-1].entry.former:
-        n = steps[-1].back + 1
+        n = max((s.back for s in steps if s.back is not None), default=0) + 1
         say(f"{n} back: what ran before the first plan (`stormpilot rollback {topology} {n}`)")
 
 
@@ -126,6 +126,8 @@ def _predicted(entry: HistoryEntry) -> str:
 
 def _effect(entry: HistoryEntry, *, newest: bool = True) -> str | None:
     effect = entry.effect
+    if entry.rejected:
+        return "rejected"
     if effect is None:
         return None
     if effect.measured is None:

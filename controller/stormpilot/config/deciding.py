@@ -157,7 +157,12 @@ class DecideSection(Section, frozen=True, kw_only=True):
         ),
     ] = "auto"
     rejected_retry_s: Annotated[
-        SecondsOrZero, Meta(extra=ADVANCED, description="wait after a plan that the scheduler plug-in rejected")
+        SecondsOrZero,
+        Meta(
+            extra=ADVANCED,
+            description="wait after a plan that the scheduler plug-in rejected; from the second one in a row on that "
+            "of a move without gain, too",
+        ),
     ] = 30.0
     max_lost_supervisors_ratio: Annotated[
         Ratio, Meta(extra=ADVANCED, description="nothing is moved while this part of the supervisors, or more, is lost")

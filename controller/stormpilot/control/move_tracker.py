@@ -12,7 +12,7 @@ import structlog
 from stormpilot.control.current_config import CurrentConfig
 from stormpilot.control.outbox import Outbox
 from stormpilot.control.rollout_gates import running_rollouts
-from stormpilot.decide.effect import WINDOW_SLACK, Facts, give_up_rollback, step
+from stormpilot.decide.effect import WINDOW_SLACK, Facts, give_up_rollback, never_ran, step
 from stormpilot.decide.reasons import Reason
 from stormpilot.decide.restarts import KEPT_RESTARTS
 from stormpilot.messages.controller_state import Restart
@@ -55,7 +55,8 @@ class MoveTracker:
         going_back = {t for t, m in running_rollouts(snapshot).items() if m.entry.reason == Reason.ROLLBACK_EFFECT}
         for topology in model.topologies:
             before = moves[topology.id]
-            if before.phase == "none" or (before.phase == "rollback" and topology.id in going_back):
+            over = before.phase == "none" and not never_ran(before)  # a rejected plan may be applied all the same
+            if over or (before.phase == "rollback" and topology.id in going_back):
                 continue
             timed, restart = self._timed(before, topology, observation)
             facts = self._facts(timed, topology, observation, model, running.get(topology.id))
@@ -63,7 +64,7 @@ class MoveTracker:
             if after is not before:
                 if (learned := observation.cpu.get(topology.id)) is not None:
                     after = msgspec.structs.replace(after, cpu=sums_of(learned))
-                if not self._keep(after, topology.name):
+                if not self._keep(after, topology.name, was=before):
                     continue  # the next observation finds the same again, and tells it if it can be written then
                 moves[topology.id] = after
             self.outbox.add(events)
@@ -76,12 +77,12 @@ class MoveTracker:
     def give_up_rollback(self, move: MoveState, topology: Topology, observation: Observation, why: str) -> str:
         """Keep what runs, since the former placement is not possible any more; the sentence about it."""
         given_up, events = give_up_rollback(move, self._facts_unmeasured(topology, observation), why)
-        if self._keep(given_up, topology.name):
+        if self._keep(given_up, topology.name, was=move):
             self.outbox.add(events)
         return given_up.text
 
-    def _keep(self, state: MoveState, name: str) -> bool:
-        """Write a state, and into the history what a judged move won; whether the state was written.
+    def _keep(self, state: MoveState, name: str, *, was: MoveState) -> bool:
+        """Write a state, and into the history what became of its plan; whether the state was written.
 
         Where somebody else changed or locked the znode, that costs this topology alone; it is logged when it begins.
         """
@@ -95,8 +96,11 @@ class MoveTracker:
         self._unwritten.discard(state.topology_id)
         try:
             self._judge(state)
+            if state.plan_id is not None and never_ran(state) != never_ran(was):
+                why = state.text.removeprefix("rejected: ") if never_ran(state) else ""
+                self.publisher.reject(state.topology_id, state.plan_id, why)
         except NOT_OURS as e:
-            log.warning("what a plan won cannot be written into its history", topology=name, plan=state.plan_id, why=e)
+            log.warning("the history does not tell what became of a plan", topology=name, plan=state.plan_id, why=e)
         return True
 
     def _judge(self, state: MoveState) -> None:

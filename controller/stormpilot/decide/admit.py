@@ -210,7 +210,7 @@ def held(subject: TopologyState, now_ms: int) -> Decision | None:
 
 
 def _effect(subject: TopologyState, now_ms: int) -> Decision | None:
-    """MOVE_BEING_EVALUATED until the last move is judged; BACK_OFF after moves that did not help."""
+    """MOVE_BEING_EVALUATED until the last move is judged; BACK_OFF after moves that did not help or were rejected."""
     move, t = subject.move, subject.topology
     if move is None or subject.degraded or subject.rebalanced or subject.asked:
         return None
@@ -219,6 +219,9 @@ def _effect(subject: TopologyState, now_ms: int) -> Decision | None:
     until_ms = backing_off(move, now_ms)
     if until_ms is None:
         return None
+    if move.rejections > 1:
+        text = f"{move.rejections} plans in a row were rejected ({move.back_off_why})"
+        return skip(t.id, Reason.BACK_OFF, text, value=move.rejections, until_ms=until_ms)
     times = f"{move.failures} moves in a row" if move.failures > 1 else "the last move"
     text = f"{times} did not help ({move.back_off_why})"
     return skip(t.id, Reason.BACK_OFF, text, value=move.failures, until_ms=until_ms)

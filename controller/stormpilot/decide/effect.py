@@ -145,6 +145,7 @@ def published(
         moved=list(moved),
         former=list(former) if promise is not None else [],
         failures=state.failures,
+        rejections=state.rejections,
         back_off_until_ms=state.back_off_until_ms,
         back_off_why=state.back_off_why,
         spent=spent,
@@ -167,9 +168,11 @@ def step(state: MoveState, facts: Facts, config: VerifySection) -> tuple[MoveSta
     status = facts.status if facts.status is not None and facts.status.plan_id == state.plan_id else None
     if status is not None and status.state in ("rejected", "degraded", "fallback"):
         outcome = Outcome.REJECTED if status.state == "rejected" else Outcome.DISTURBED
-        return _end(state, facts, outcome, f"{status.state}: {status.code}: {status.text}")
+        why = f"{status.code}: {status.text}"
+        ended, events = _end(state, facts, outcome, f"{status.state}: {why}")
+        return _rejected_again(ended, facts, config, why) if never_ran(ended) else ended, events
     if state.phase == "moving" and status is not None and status.state == "applied":
-        state = msgspec.structs.replace(state, phase="measuring", applied_at_ms=facts.now_ms)
+        state = msgspec.structs.replace(_accepted(state), phase="measuring", applied_at_ms=facts.now_ms)
     if state.phase == "measuring":
         if state.metric is None:
             if state.timed:
@@ -186,8 +189,12 @@ def step(state: MoveState, facts: Facts, config: VerifySection) -> tuple[MoveSta
 
 def spent_by(state: MoveState) -> list[Spent]:
     """Moves of a topology, but for a last one whose plan was rejected: it moved nothing."""
-    rejected = state.verdict == Outcome.REJECTED and state.applied_at_ms is None
-    return [s for s in state.spent if not rejected or s.at_ms != state.published_at_ms]
+    return [s for s in state.spent if not never_ran(state) or s.at_ms != state.published_at_ms]
+
+
+def never_ran(state: MoveState) -> bool:
+    """Whether the plug-in rejected the plan before it was applied."""
+    return state.verdict == Outcome.REJECTED and state.applied_at_ms is None
 
 
 def left_within_the_hour(state: MoveState, now_ms: int) -> dict[tuple[int, str], int]:
@@ -207,7 +214,29 @@ def _applied_after_all(state: MoveState, facts: Facts) -> MoveState:
         return state
     if status.state not in ("moving", "applied"):
         return state
-    return msgspec.structs.replace(state, verdict=Outcome.DISTURBED.value, text="applied after it was rejected")
+    after_all = "applied after it was rejected"
+    return msgspec.structs.replace(_accepted(state), verdict=Outcome.DISTURBED.value, text=after_all)
+
+
+def _accepted(state: MoveState) -> MoveState:
+    """The plug-in carries a plan out: rejections before it do not count any more."""
+    if state.rejections <= 1:
+        return msgspec.structs.replace(state, rejections=0)
+    return msgspec.structs.replace(state, rejections=0, back_off_until_ms=None, back_off_why="")
+
+
+def _rejected_again(state: MoveState, facts: Facts, config: VerifySection, why: str) -> MoveState:
+    """One rejection more: from the second one in a row on, that backs off like moves that do not help."""
+    rejections = state.rejections + 1
+    if rejections == 1:
+        return msgspec.structs.replace(state, rejections=1)
+    until_ms = facts.now_ms + _back_off_ms(rejections - 2, config)
+    return msgspec.structs.replace(
+        state,
+        rejections=rejections,
+        back_off_until_ms=max(until_ms, state.back_off_until_ms or 0),
+        back_off_why=why,
+    )
 
 
 def switched(state: MoveState, plan_id: str) -> bool:

@@ -232,7 +232,7 @@ class Reason(enum.StrEnum):
         "executors without a slot, `storm rebalance` and operators' requests do not wait",
     )
     MOVE_BEING_EVALUATED = _gate("MOVE_BEING_EVALUATED", _EVALUATED, "the effect of the last move is being measured")
-    BACK_OFF = _gate("BACK_OFF", _EVALUATED, "the last moves did not help")
+    BACK_OFF = _gate("BACK_OFF", _EVALUATED, "the last moves did not help, or several plans in a row were rejected")
     WAITING_FOR_REPAIR = _gate(
         "WAITING_FOR_REPAIR",
         "the plug-in has placed what was lost",

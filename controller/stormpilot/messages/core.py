@@ -306,7 +306,8 @@ class HistoryEntry(Message, frozen=True, kw_only=True):
     """`plan-history/<topology-id>/<n>`: a published plan with the decision that led to it.
 
     `move_strategy` says how it is carried out, and why so; `rollout_of` is the id of the plan of which this is a step.
-    `former` is what ran before the first plan of the topology; empty for later ones.
+    `former` is what ran before the first plan of the topology; empty for later ones. `rejected` says why the scheduler
+    plug-in did not carry it out.
     """
 
     plan: PlanMessage
@@ -321,6 +322,7 @@ class HistoryEntry(Message, frozen=True, kw_only=True):
     move_strategy: str = ""
     rollout_of: str = ""
     former: list[Worker] = []
+    rejected: str = ""
 
     @property
     def gives_up(self) -> bool:

@@ -131,11 +131,15 @@ def belongs_to(entry: HistoryEntry, plan_id: str) -> bool:
 def whole_plans(entries: Sequence[HistoryEntry | None]) -> list[bool]:
     """Which entries of a history, newest first, are more than steps; None is an entry that cannot be read.
 
-    Of each rollout one is: the plan that it led to or, if it ended early, what was published last.
+    Of each rollout one is: the plan that it led to or, if it ended early, what was published last. Plans that the
+    scheduler plug-in rejected are none.
     """
     found: list[bool] = []
     newer: HistoryEntry | None = None
     for entry in entries:
+        if entry is not None and entry.rejected:
+            found.append(False)
+            continue
         plan_id = "" if entry is None else entry.rollout_of or entry.plan.plan_id
         found.append(entry is not None and (newer is None or not belongs_to(newer, plan_id)))
         newer = entry or newer

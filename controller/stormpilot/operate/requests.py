@@ -35,8 +35,7 @@ def approve(operator: Operator, topology: RunningTopology, *, plan: ProposedPlan
         text = f"{snapshot.name}: the leading controller is asked to give up its plan"
         executors = "the executor" if len(snapshot.executors) == 1 else f"all {len(snapshot.executors)} executors"
         danger = f"Storm's scheduler may stop {executors} of {snapshot.name}"
-    kept = history(operator, snapshot.id)
-    now = _plan(kept[0].entry) if kept else None
+    now = next((_plan(h.entry) for h in history(operator, snapshot.id) if h.back is not None), None)
     return _ask(
         operator,
         "approve",
@@ -64,14 +63,15 @@ def rollback(operator: Operator, topology: RunningTopology, steps: StepsBack = 1
     if steps < 1:
         raise UsageError(f"steps is {steps}, expected 1 or more")
     kept = history(operator, snapshot.id)
-    then = next((h.entry for h in kept if h.back == steps), None)
+    by_back = {h.back: h.entry for h in kept if h.back is not None}
+    then = by_back.get(steps)
     what = "" if then is None else f"plan {then.plan.plan_id}"
-    undone = steps == 1 and bool(kept) and kept[0].back == 0 and kept[0].entry.reason in ROLLBACKS
+    undone = steps == 1 and 0 in by_back and by_back[0].reason in ROLLBACKS
     what += ", which the last rollback undid" if undone else ""
-    if then is None and steps == (kept[-1].back + 1 if kept else 1):
+    if then is None and steps == max(by_back, default=0) + 1:
         then, what = before_first(operator, snapshot.id, kept), "what ran before its first plan"
     if then is None:
-        why = f"there is no plan {steps} back, the history holds {len(kept)} (stormpilot plan history)"
+        why = f"there is no plan {steps} back, the history holds {len(by_back)} (stormpilot plan history)"
         if steps == 1:
             why += (
                 f", and what ran before the first one is not kept; `stormpilot mode off {snapshot.name}` and then "
@@ -91,7 +91,7 @@ def rollback(operator: Operator, topology: RunningTopology, steps: StepsBack = 1
         text,
         then,
         danger=danger,
-        before=_plan(kept[0].entry) if kept else None,
+        before=_plan(by_back[min(by_back)]) if by_back else None,
         after=_plan(then),
         steps=steps,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 
 import msgspec
@@ -23,10 +24,11 @@ from stormpilot.zookeeper.paths import Paths
 class HistoryStep(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A published plan; `back` is how many steps back it is, what `rollback` takes.
 
-    0 is the newest, or the plan that a rollout leads to: until its last step that is in no history.
+    0 is the newest, or the plan that a rollout leads to: until its last step that is in no history. None: the scheduler
+    plug-in rejected it, so nothing can go back to it.
     """
 
-    back: int
+    back: int | None
     entry: HistoryEntry
 
 
@@ -56,14 +58,17 @@ def history(operator: Operator, topology_id: str) -> list[HistoryStep]:
                 entries.append(decode(node.data, HistoryEntry, path))
             except UsageError:
                 continue
-    whole = [e for e, is_whole in zip(entries, whole_plans(entries), strict=True) if is_whole]
+    plans = [e for e, is_whole in zip(entries, whole_plans(entries), strict=True) if is_whole or e.rejected]
+    whole = [e for e in plans if not e.rejected]
     rollout, _ = operator.read(operator.paths.rollout(topology_id), Rollout)
     first = 0
     if rollout is not None and rollout.running:
         target = rollout.entry.plan.plan_id
-        whole = whole[1:] if whole and whole[0].rollout_of == target else whole
+        if whole and whole[0].rollout_of == target:
+            plans.remove(whole.pop(0))
         first = 0 if whole and belongs_to(whole[0], target) else 1
-    return [HistoryStep(back=i, entry=e) for i, e in enumerate(whole, start=first)]
+    backs = itertools.count(first)
+    return [HistoryStep(back=None if e.rejected else next(backs), entry=e) for e in plans]
 
 
 def proposals(zookeeper: ZooKeeper, paths: Paths, seen: StoreSnapshot) -> dict[str, HistoryEntry]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 import structlog
@@ -231,7 +231,15 @@ class Publisher:
         self.put(self.paths.moves(move.topology_id), encode(move))
 
     def judge(self, topology_id: str, plan_id: str, effect: EffectPart) -> None:
-        """Write into the history what a plan won; nothing where its entry is gone or cannot be read."""
+        """Write into the history what a plan won."""
+        self._tell(topology_id, plan_id, lambda entry: msgspec.structs.replace(entry, effect=effect))
+
+    def reject(self, topology_id: str, plan_id: str, why: str) -> None:
+        """Write into the history why a plan was not carried out; with an empty text, that it was after all."""
+        self._tell(topology_id, plan_id, lambda entry: msgspec.structs.replace(entry, rejected=why))
+
+    def _tell(self, topology_id: str, plan_id: str, told: Callable[[HistoryEntry], HistoryEntry]) -> None:
+        """Write a plan's entry of the history anew; nothing where it is gone or cannot be read."""
         try:
             (names,) = self._zookeeper.children([self.paths.plan_history(topology_id)])
         except DeniedError:
@@ -244,7 +252,7 @@ class Publisher:
             except UsageError:
                 continue
             if entry is not None and entry.plan.plan_id == plan_id:
-                self.put(path, encode(msgspec.structs.replace(entry, effect=effect)))
+                self.put(path, encode(told(entry)))
                 return
 
     def _prune(self, topology_id: str) -> None:

@@ -1,0 +1,105 @@
+"""Plans that the scheduler plug-in rejects: they moved nothing, and are in nobody's way."""
+
+from __future__ import annotations
+
+import pytest
+
+from doubles.rolling_jobs import operator
+from doubles.world import HALF, NEAR, SPREAD, World
+from stormpilot import operate
+from stormpilot.decide.reasons import Reason
+from stormpilot.errors import RefusedError
+
+
+def rejecting() -> tuple[World, str]:
+    """A topology that could be placed better, and a plug-in that carries out nothing."""
+    w = World("a", "b", settings="verify: {back_off_s: 200}\n")
+    t = w.submit(SPREAD)
+    w.tell(40)
+    w.wanted, w.apply_after_s = {t: NEAR}, 1_000_000
+    return w, t
+
+
+def improved_once(w: World, t: str) -> None:
+    """Its first plan runs; then its traffic goes another way, and the plug-in carries out nothing more."""
+    w.apply_after_s = 1
+    w.tell(400)
+    assert w.slots(t) == NEAR
+    w.traffic = {(1, 2): 10.0, (1, 3): 90.0, (2, 4): 90.0, (3, 4): 10.0}
+    w.tell(60)
+    w.wanted, w.apply_after_s = {t: HALF}, 1_000_000
+    operate.replan(operator(w), t)
+
+
+def rejected(w: World, t: str, within_s: int) -> str:
+    """The id of the plan that is published within that time, which the plug-in rejects."""
+    known = {e.plan.plan_id for e in w.history(t)}
+    for _ in range(within_s // 10):
+        w.tell(10)
+        if (entry := w.history(t)[-1]).plan.plan_id not in known:
+            w.answer(t, "rejected", "SLOT_TAKEN")
+            w.tell(10)
+            return entry.plan.plan_id
+    raise AssertionError(f"no plan within {within_s} s: {w.decision(t)}")
+
+
+def test_what_is_rejected_again_and_again_is_tried_less_and_less_often() -> None:
+    w, t = rejecting()
+    rejected(w, t, 20)
+    rejected(w, t, 100)
+    w.tell(40)
+    assert w.decision(t).reason is Reason.BACK_OFF
+    assert w.decision(t).text.startswith("2 plans in a row were rejected (SLOT_TAKEN")
+    w.tell(120)
+    assert len(w.history(t)) == 2
+    rejected(w, t, 100)
+    w.tell(380)
+    assert [e.rejected for e in w.history(t)] == ["SLOT_TAKEN: "] * 3
+    w.apply_after_s = 1
+    w.tell(100)
+    assert w.slots(t) == NEAR
+    assert (w.moves(t).rejections, w.moves(t).back_off_until_ms) == (0, None)
+
+
+def test_a_rollback_goes_past_what_was_rejected() -> None:
+    """The newest plan was the rejected one, so that a rollback led to what ran anyway."""
+    w, t = rejecting()
+    improved_once(w, t)
+    never = rejected(w, t, 100)
+    steps = operate.history(operator(w), t)
+    assert [(s.back, s.entry.plan.plan_id == never) for s in steps] == [(None, True), (0, False)]
+    with pytest.raises(RefusedError, match="there is no plan 2 back, the history holds 1"):
+        operate.rollback(operator(w), t, 2)
+    change = operate.rollback(operator(w), t)
+    assert change.text.startswith("flights: back to what ran before its first plan")
+
+
+def test_what_ran_before_is_known_where_the_first_plan_was_rejected() -> None:
+    w, t = rejecting()
+    rejected(w, t, 20)
+    w.apply_after_s = 1
+    w.tell(100)
+    assert w.slots(t) == NEAR
+    assert "what ran before its first plan" in operate.rollback(operator(w), t).text
+
+
+def test_a_plan_that_is_applied_after_it_was_rejected_is_no_rejected_one() -> None:
+    """The plug-in tries plans again whose slots were taken."""
+    w, t = rejecting()
+    rejected(w, t, 20)
+    w.place(t, NEAR, "applied")
+    w.tell(20)
+    assert [(s.back, s.entry.rejected) for s in operate.history(operator(w), t)] == [(0, "")]
+    assert w.moves(t).text == "applied after it was rejected"
+
+
+def test_many_rejected_plans_cost_no_plan_to_go_back_to() -> None:
+    w, t = rejecting()
+    improved_once(w, t)
+    (first,) = w.history(t)
+    for _ in range(45):
+        rejected(w, t, 100)
+        operate.replan(operator(w), t)
+    kept = w.history(t)
+    assert kept[0].plan.plan_id == first.plan.plan_id
+    assert len(kept) == 1 + 20 + 1  # the newest was no rejected one when the history was shortened
