@@ -160,8 +160,8 @@ class DecideSection(Section, frozen=True, kw_only=True):
         SecondsOrZero,
         Meta(
             extra=ADVANCED,
-            description="wait after a plan that the scheduler plug-in rejected; from the second one in a row on that "
-            "of a move without gain, too",
+            description="wait after a plan that the scheduler plug-in rejected; it doubles "
+            "after each further one in a row, up to cool_down_s",
         ),
     ] = 30.0
     max_lost_supervisors_ratio: Annotated[

@@ -182,9 +182,10 @@ def _mass_failure(subject: TopologyState, conditions: Conditions) -> Decision | 
     lost, known, limit = conditions.lost, conditions.known, conditions.config.max_lost_supervisors_ratio
     if not lost or len(lost) / known < limit:
         return None
+    grace_s = conditions.config.lost_supervisor_grace_s
     text = (
         f"{len(lost)} of {counted(known, 'supervisor')} {'is' if len(lost) == 1 else 'are'} gone or blacklisted "
-        f"({_some(lost)}): nothing moves until they are back"
+        f"({_some(lost)}): nothing moves until they are back, or away for {grace_s:.0f} s"
     )
     return skip(subject.topology.id, Reason.MASS_FAILURE, text, value=len(lost) / known, threshold=limit)
 
@@ -210,7 +211,7 @@ def held(subject: TopologyState, now_ms: int) -> Decision | None:
 
 
 def _effect(subject: TopologyState, now_ms: int) -> Decision | None:
-    """MOVE_BEING_EVALUATED until the last move is judged; BACK_OFF after moves that did not help or were rejected."""
+    """MOVE_BEING_EVALUATED until the last move is judged; BACK_OFF after moves that did not help."""
     move, t = subject.move, subject.topology
     if move is None or subject.degraded or subject.rebalanced or subject.asked:
         return None
@@ -219,9 +220,6 @@ def _effect(subject: TopologyState, now_ms: int) -> Decision | None:
     until_ms = backing_off(move, now_ms)
     if until_ms is None:
         return None
-    if move.rejections > 1:
-        text = f"{move.rejections} plans in a row were rejected ({move.back_off_why})"
-        return skip(t.id, Reason.BACK_OFF, text, value=move.rejections, until_ms=until_ms)
     times = f"{move.failures} moves in a row" if move.failures > 1 else "the last move"
     text = f"{times} did not help ({move.back_off_why})"
     return skip(t.id, Reason.BACK_OFF, text, value=move.failures, until_ms=until_ms)
@@ -291,14 +289,19 @@ def workers_starting(subject: TopologyState, now_ms: int) -> Decision | None:
 
 
 def _cooling_down(subject: TopologyState, config: DecideSection, now_ms: int) -> Decision | None:
-    """COOL_DOWN while the last plan is young."""
+    """COOL_DOWN while the last plan is young; one that was rejected, only where others before it were, too."""
     plan, status = subject.plan, subject.status
-    refused = plan is not None and status is not None and (status.plan_id, status.state) == (plan.plan_id, "rejected")
-    if plan is None or subject.plan_problem is not None or subject.torn or refused:
+    if plan is None or subject.plan_problem is not None or subject.torn:
         return None
     age_ms = now_ms - subject.plan_since_ms
     cool_down_s, what = config.cool_down_s, "the last plan"
-    if plan.reason_code == Reason.REPAIR:
+    if status is not None and (status.plan_id, status.state) == (plan.plan_id, "rejected"):
+        rejections = 0 if subject.move is None else subject.move.rejections
+        if rejections <= 1:
+            return None
+        cool_down_s = min(config.rejected_retry_s * 2.0 ** min(rejections - 1, 40), cool_down_s)
+        what = f"the last of {rejections} plans that were rejected in a row"
+    elif plan.reason_code == Reason.REPAIR:
         cool_down_s, what = cool_down_after_repair(config), "the plan that keeps what was repaired"
     cool_down_ms = int(cool_down_s * 1000)
     if subject.degraded or subject.rebalanced or subject.asked or age_ms >= cool_down_ms:

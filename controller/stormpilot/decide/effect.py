@@ -168,11 +168,10 @@ def step(state: MoveState, facts: Facts, config: VerifySection) -> tuple[MoveSta
     status = facts.status if facts.status is not None and facts.status.plan_id == state.plan_id else None
     if status is not None and status.state in ("rejected", "degraded", "fallback"):
         outcome = Outcome.REJECTED if status.state == "rejected" else Outcome.DISTURBED
-        why = f"{status.code}: {status.text}"
-        ended, events = _end(state, facts, outcome, f"{status.state}: {why}")
-        return _rejected_again(ended, facts, config, why) if never_ran(ended) else ended, events
+        ended, events = _end(state, facts, outcome, f"{status.state}: {status.code}: {status.text}")
+        return msgspec.structs.replace(ended, rejections=state.rejections + never_ran(ended)), events
     if state.phase == "moving" and status is not None and status.state == "applied":
-        state = msgspec.structs.replace(_accepted(state), phase="measuring", applied_at_ms=facts.now_ms)
+        state = msgspec.structs.replace(state, phase="measuring", applied_at_ms=facts.now_ms, rejections=0)
     if state.phase == "measuring":
         if state.metric is None:
             if state.timed:
@@ -215,28 +214,7 @@ def _applied_after_all(state: MoveState, facts: Facts) -> MoveState:
     if status.state not in ("moving", "applied"):
         return state
     after_all = "applied after it was rejected"
-    return msgspec.structs.replace(_accepted(state), verdict=Outcome.DISTURBED.value, text=after_all)
-
-
-def _accepted(state: MoveState) -> MoveState:
-    """The plug-in carries a plan out: rejections before it do not count any more."""
-    if state.rejections <= 1:
-        return msgspec.structs.replace(state, rejections=0)
-    return msgspec.structs.replace(state, rejections=0, back_off_until_ms=None, back_off_why="")
-
-
-def _rejected_again(state: MoveState, facts: Facts, config: VerifySection, why: str) -> MoveState:
-    """One rejection more: from the second one in a row on, that backs off like moves that do not help."""
-    rejections = state.rejections + 1
-    if rejections == 1:
-        return msgspec.structs.replace(state, rejections=1)
-    until_ms = facts.now_ms + _back_off_ms(rejections - 2, config)
-    return msgspec.structs.replace(
-        state,
-        rejections=rejections,
-        back_off_until_ms=max(until_ms, state.back_off_until_ms or 0),
-        back_off_why=why,
-    )
+    return msgspec.structs.replace(state, verdict=Outcome.DISTURBED.value, text=after_all, rejections=0)
 
 
 def switched(state: MoveState, plan_id: str) -> bool:

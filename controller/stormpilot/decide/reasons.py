@@ -228,11 +228,12 @@ class Reason(enum.StrEnum):
     COOL_DOWN = _gate(
         "COOL_DOWN",
         "the last plan is old enough",
-        "the last plan is younger than `decide.cool_down_s`, or that of a repair than `decide.repair_cool_down_s`; "
-        "executors without a slot, `storm rebalance` and operators' requests do not wait",
+        "the last plan is younger than `decide.cool_down_s`, or that of a repair than `decide.repair_cool_down_s`, or "
+        "several were rejected in a row; executors without a slot, `storm rebalance` and operators' requests do not "
+        "wait",
     )
     MOVE_BEING_EVALUATED = _gate("MOVE_BEING_EVALUATED", _EVALUATED, "the effect of the last move is being measured")
-    BACK_OFF = _gate("BACK_OFF", _EVALUATED, "the last moves did not help, or several plans in a row were rejected")
+    BACK_OFF = _gate("BACK_OFF", _EVALUATED, "the last moves did not help")
     WAITING_FOR_REPAIR = _gate(
         "WAITING_FOR_REPAIR",
         "the plug-in has placed what was lost",

@@ -13,7 +13,7 @@ from stormpilot.errors import RefusedError
 
 def rejecting() -> tuple[World, str]:
     """A topology that could be placed better, and a plug-in that carries out nothing."""
-    w = World("a", "b", settings="verify: {back_off_s: 200}\n")
+    w = World("a", "b")
     t = w.submit(SPREAD)
     w.tell(40)
     w.wanted, w.apply_after_s = {t: NEAR}, 1_000_000
@@ -47,18 +47,16 @@ def test_what_is_rejected_again_and_again_is_tried_less_and_less_often() -> None
     w, t = rejecting()
     rejected(w, t, 20)
     rejected(w, t, 100)
-    w.tell(40)
-    assert w.decision(t).reason is Reason.BACK_OFF
-    assert w.decision(t).text.startswith("2 plans in a row were rejected (SLOT_TAKEN")
-    w.tell(120)
-    assert len(w.history(t)) == 2
-    rejected(w, t, 100)
-    w.tell(380)
+    w.tell(30)
+    assert w.decision(t).reason is Reason.COOL_DOWN
+    assert w.decision(t).text.startswith("the last of 2 plans that were rejected in a row is")
+    rejected(w, t, 30)
+    w.tell(90)
     assert [e.rejected for e in w.history(t)] == ["SLOT_TAKEN: "] * 3
     w.apply_after_s = 1
-    w.tell(100)
+    w.tell(40)
     assert w.slots(t) == NEAR
-    assert (w.moves(t).rejections, w.moves(t).back_off_until_ms) == (0, None)
+    assert w.moves(t).rejections == 0
 
 
 def test_a_rollback_goes_past_what_was_rejected() -> None:
