@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Collection
 
 SHOWN_NAMES = 10
@@ -19,11 +20,19 @@ def printable_lines(text: str) -> str:
     return text if text.isprintable() else "\n".join(map(printable, text.split("\n")))
 
 
-def printable_json(document: str) -> str:
-    r"""The same JSON; what cannot be printed of its strings is escaped as JSON does (`\u001b`)."""
-    if document.replace("\n", "").isprintable():
+def printable_json(document: str, encoding: str = "utf-8") -> str:
+    r"""The same JSON; what cannot be printed, or not in `encoding`, is escaped as JSON does (`\u001b`).
+
+    JSON is UTF-8: in any other encoding all beyond ASCII is escaped.
+    """
+    beyond_ascii = codecs.lookup(encoding).name == "utf-8"
+    if document.replace("\n", "").isprintable() and (beyond_ascii or document.isascii()):
         return document
-    return "".join(c if c.isprintable() or c == "\n" else _json_escape(c) for c in document)
+
+    def kept(c: str) -> bool:
+        return c == "\n" or (c.isprintable() and (beyond_ascii or c.isascii()))
+
+    return "".join(c if kept(c) else _json_escape(c) for c in document)
 
 
 def whole(value: float) -> str:

@@ -128,8 +128,10 @@ def down(
             continue
         was_running = end(layout, remains, purge=purge)
         if was_running or not everything:
-            logs = "" if purge else f"; logs are in {layout.logs}"
-            say(f"cluster {layout.directory.name} is down{logs}")
+            left = "" if purge else f"; logs are in {layout.logs}"
+            if purge and layout.directory.exists():
+                left = f"; {layout.directory} stays, another command uses it just now"
+            say(f"cluster {layout.directory.name} is down{left}")
 
 
 def status(

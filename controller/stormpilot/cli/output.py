@@ -16,12 +16,14 @@ from __future__ import annotations
 
 import enum
 import re
+import sys
 import textwrap
 from collections.abc import Sequence
 from typing import Annotated, Any
 
 import msgspec
 import typer
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -64,7 +66,8 @@ def print_json(value: Any) -> None:
 
 def print_document(value: Any) -> None:
     """Print a value that is a file's content (a model, a plan) as it stands in the file."""
-    typer.echo(printable_json(msgspec.json.format(msgspec.json.encode(value), indent=2).decode()))
+    document = msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+    typer.echo(printable_json(document, getattr(sys.stdout, "encoding", None) or "utf-8"))
 
 
 def print_table(
@@ -77,7 +80,7 @@ def print_table(
     """
     cells = [[_cell(v) for v in row] for row in rows]
     heads = [name.split("\n") for name in columns]
-    natural = [max(map(len, [*head, *(r[i] for r in cells)])) for i, head in enumerate(heads)]
+    natural = [max(map(cell_len, [*head, *(r[i] for r in cells)])) for i, head in enumerate(heads)]
     widths: list[int] | None = natural
     if console.is_terminal:
         least = [max(map(_longest_word, [*head, *(r[i] for r in cells)])) for i, head in enumerate(heads)]
@@ -113,7 +116,7 @@ def _fitted(natural: list[int], least: list[int], room: int) -> list[int] | None
 
 
 def _longest_word(text: str) -> int:
-    return max(map(len, text.split()), default=0)
+    return max(map(cell_len, text.split()), default=0)
 
 
 def _blocks(names: list[str], cells: list[list[str]]) -> None:

@@ -101,7 +101,7 @@ def freeze(
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="[default: all that were mined]")] = None,
     of: OfOption = None,
 ) -> None:
-    """Without a name: every threshold that was mined."""
+    """Without a name: every threshold that was mined, of this supervisor with --of."""
     from stormpilot.operate import Operator
     from stormpilot.operate.thresholds import freeze_threshold, mined_entries
 
@@ -109,11 +109,12 @@ def freeze(
         do(how, lambda o: freeze_threshold(o, topology, name, of))
         return
     with connected(how.where) as connection:
-        entries = mined_entries(Operator(connection, how.where.paths, ""), topology)
+        entries = mined_entries(Operator(connection, how.where.paths, ""), topology, of=of)
     if not entries:
-        raise RefusedError(f"{topology}: no threshold was mined, there is nothing to freeze")
+        where = "" if of is None else f" of supervisor {of}"
+        raise RefusedError(f"{topology}: no threshold was mined{where}, there is nothing to freeze")
     wanted = [(e.name, e.of[0] if e.of else None) for e in entries]
-    do_each(how, [partial(freeze_threshold, topology=topology, name=name, of=of) for name, of in wanted])
+    do_each(how, [partial(freeze_threshold, topology=topology, name=name, of=one) for name, one in wanted])
 
 
 @steering("thresholds unset")

@@ -18,7 +18,9 @@ KEEPER_S = 15.0
 
 
 def end(layout: Layout, remains: Remains, *, purge: bool = False) -> bool:
-    """End every process of a cluster and verify that none is left; logs stay unless `purge`. Whether any was running.
+    """End every process of a cluster and verify that none is left. Whether any was running.
+
+    With `purge` its folder is removed too, logs and all, unless another command holds it.
 
     Raises
     ------

@@ -109,13 +109,20 @@ def _by_host(operator: Operator, of: list[str]) -> list[str]:
     return of
 
 
-def mined_entries(operator: Operator, topology: str, sources: tuple[str, ...] = ("mined",)) -> list[ThresholdEntry]:
-    """The thresholds that were mined of a topology and that the controller uses; empty without any."""
+def mined_entries(
+    operator: Operator, topology: str, sources: tuple[str, ...] = ("mined",), of: str | None = None
+) -> list[ThresholdEntry]:
+    """The thresholds that were mined of a topology and that the controller uses; empty without any.
+
+    With `of` those of this supervisor (its id, or its host where it has one) alone.
+    """
     name = operator.topology_name(topology)
     seen = Reader(operator.zookeeper, operator.paths).read()
     mined = [m for m in seen.thresholds.values() if topology == m.topology_id or name == m.topology_name]
     newest = max(mined, key=lambda m: m.mined_at_ms, default=None)
-    return [] if newest is None else [e for e in newest.entries if e.name in CONTROLS and e.source in sources]
+    found = [] if newest is None else [e for e in newest.entries if e.name in CONTROLS and e.source in sources]
+    wanted = None if of is None else _by_host(operator, [of])
+    return [e for e in found if wanted is None or list(e.of) == wanted]
 
 
 def shown_thresholds(

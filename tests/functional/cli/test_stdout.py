@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -51,6 +52,18 @@ def test_what_the_encoding_of_stdout_lacks_is_told_by_its_number(tmp_path: Path)
     done = subprocess.run([*COMMAND, "size", file], check=False, capture_output=True, env=environment)
     assert (done.returncode, done.stderr) == (0, b"")
     assert b"\\xf6" in done.stdout
+
+
+@pytest.mark.parametrize("encoding", ["iso8859-2", "latin-1", "ascii", "utf-8"])
+def test_json_is_json_in_every_locale(tmp_path: Path, encoding: str) -> None:
+    folder = tmp_path / "\u00f1\U0001f600\u0141"
+    folder.mkdir()
+    (folder / "controller.yaml").write_text("traffic_log: {dir: log}")
+    command = [*COMMAND, "config", "check", folder / "controller.yaml", "-f", "json"]
+    environment = {**os.environ, "PYTHONIOENCODING": encoding}
+    done = subprocess.run(command, check=False, capture_output=True, env=environment)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert folder.name in str(json.loads(done.stdout))
 
 
 WRITING = [

@@ -45,6 +45,12 @@ def test_a_terminal_of_no_columns_has_the_usual_ones(monkeypatch: pytest.MonkeyP
     assert output.with_width(Console()).width == 80
 
 
+def test_a_pipe_gets_whole_rows_of_names_in_wide_letters(capsys: pytest.CaptureFixture[str]) -> None:
+    name = "\u822a\u73ed\u6570\u636e\u5904\u7406\u7cfb\u7edf"
+    print_table(["topology", "mode"], [[name, "act"]])
+    assert [line.split() for line in capsys.readouterr().out.splitlines()] == [["topology", "mode"], [name, "act"]]
+
+
 def test_rows_that_do_not_fit_even_folded_become_blocks(terminal: io.StringIO) -> None:
     print_table(["topology", "supervisor", "plan", "why"], [[ID, ID, "p-0123456789ab", TEXT], [ID, ID, None, "y"]])
     lines = terminal.getvalue().splitlines()

@@ -161,7 +161,9 @@ def test_a_request_without_an_answer_says_what_holds_it_and_that_it_stays_pendin
     assert "no answer within 0 s (PLAN_MOVING: p-1); the request stays pending" in str(done.exception)
 
 
-def test_what_freeze_prints_of_several_thresholds_is_one_document(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def two_mined(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A threshold was mined of supervisor a, and one of b."""
     paths, store, flights = Paths(), MemoryZooKeeper(lambda: T0_MS), topology([])
     entries = [
         ThresholdEntry(name=CPU_LIMIT_RATIO, scope="supervisor", of=[s], value=0.55, source="mined") for s in "ab"
@@ -178,5 +180,18 @@ def test_what_freeze_prints_of_several_thresholds_is_one_document(monkeypatch: p
 
     monkeypatch.setattr(steer, "connected", connected)
     monkeypatch.setattr(thresholds, "connected", connected)
+
+
+@pytest.mark.usefixtures("two_mined")
+def test_what_freeze_prints_of_several_thresholds_is_one_document() -> None:
     done = CliRunner().invoke(app, ["thresholds", "freeze", "flights", "-f", "json"])
     assert (done.exit_code, len(json.loads(done.stdout))) == (0, 2)
+
+
+@pytest.mark.usefixtures("two_mined")
+def test_freeze_of_one_supervisor_leaves_the_thresholds_of_others() -> None:
+    done = CliRunner().invoke(app, ["thresholds", "freeze", "flights", "--of", "b", "-f", "json"])
+    (change,) = json.loads(done.stdout)
+    assert change["after"]["of"] == ["b"]
+    refused = CliRunner().invoke(app, ["thresholds", "freeze", "flights", "--of", "c"])
+    assert "no threshold was mined of supervisor c" in str(refused.exception)

@@ -15,10 +15,12 @@ from typing import Literal
 
 import pytest
 
+from stormpilot.cli.local import down
 from stormpilot.errors import RefusedError, UnreachableError
 from stormpilot.local import processes, state
 from stormpilot.local.cluster import LocalCluster
 from stormpilot.local.spec import ClusterSpec
+from stormpilot.local.start_lock import one_start_at_a_time
 from stormpilot.local.state import Daemon, Description, Layout
 from stormpilot.local.status import daemons_of
 
@@ -122,6 +124,19 @@ def test_purge_leaves_no_file(kept: Kept) -> None:
     kept.keep()
     kept.cluster.down(purge=True)
     assert list(kept.layout.directory.parent.iterdir()) == []
+
+
+def test_what_another_command_starts_meanwhile_is_not_purged(
+    kept: Kept, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept.wait_started()
+    kept.keep()
+    monkeypatch.setattr(Layout, "known", lambda _: kept.layout)
+    with one_start_at_a_time(kept.layout):
+        down("kept", everything=False, purge=True)
+    folder = kept.layout.directory
+    said = capsys.readouterr().out.removesuffix("\n")
+    assert said == f"cluster {folder.name} is down; {folder} stays, another command uses it just now"
 
 
 def test_daemons_end_with_a_killed_keeper_and_down_finds_the_rest(kept: Kept) -> None:
