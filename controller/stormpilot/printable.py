@@ -35,6 +35,15 @@ def printable_json(document: str, encoding: str = "utf-8") -> str:
     return "".join(c if kept(c) else _json_escape(c) for c in document)
 
 
+def without_login(place: str) -> str:
+    """A path or a URI without a login, and without options, which may hold one."""
+    scheme, found, rest = place.partition("://")
+    if not found:
+        return place
+    host, slash, path = rest.partition("/")
+    return f"{scheme}://{host.rpartition('@')[2]}{slash}{path.partition('?')[0]}"
+
+
 def whole(value: float) -> str:
     """A number without decimals (`12,345`); one that would have more than 15 digits by its power of ten."""
     return f"{value:,.0f}" if abs(value) < 1e15 else f"{value:g}"

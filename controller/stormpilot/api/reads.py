@@ -14,7 +14,7 @@ from stormpilot.api.guard import needs
 from stormpilot.api.problems import READING, ProblemError, described
 from stormpilot.api.source import Source
 from stormpilot.api.tokens import Role
-from stormpilot.config import describe
+from stormpilot.config.secrets import described_openly
 from stormpilot.decide.gates import GateState, gates
 from stormpilot.decide.remedies import remedy
 from stormpilot.errors import RefusedError
@@ -35,11 +35,9 @@ from stormpilot.operate import (
 )
 from stormpilot.operate.explanation import NodeOverLimit, explained
 from stormpilot.operate.topology_ref import UnknownTopologyError
-from stormpilot.trafficlog.place import shown
 
 From = NamedDependency[Source]
 READS = (needs(Role.viewer),)
-SECRET = "..."
 
 
 class PlanAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -241,17 +239,7 @@ def planners() -> list[PlannerAnswer]:
 @get("/config", sync_to_thread=False)
 def config(source: From) -> dict[str, Any]:
     """Every setting with the value in force; of what may hold a secret only that it is set."""
-    values = dict(describe(source.config))
-    if values.get("notify.url"):
-        scheme, _, rest = str(values["notify.url"]).partition("://")
-        host = rest.partition("/")[0].rpartition("@")[2].partition("?")[0]
-        values["notify.url"] = f"{scheme}://{host}/{SECRET}"
-    if values.get("traffic_log.dir"):
-        values["traffic_log.dir"] = shown(str(values["traffic_log.dir"]))
-    scheme, _, who = str(values.get("zookeeper.nimbus_acl") or "").partition(":")
-    if scheme == "digest":  # with the hash of a password, without salt
-        values["zookeeper.nimbus_acl"] = f"{scheme}:{who.partition(':')[0]}:{SECRET}"
-    return values
+    return described_openly(source.config)
 
 
 @get("/model", sync_to_thread=True)

@@ -14,6 +14,7 @@ import structlog
 from stormpilot import clock
 from stormpilot.api.board import CompletedCycle, ProcessStatus
 from stormpilot.config import Config, EventKind, NotifySection, zookeeper_login
+from stormpilot.config.reload import Reloaded
 from stormpilot.decide.report import CycleReport
 from stormpilot.messages.controller_state import ControllerState
 from stormpilot.notify.events import Event, EventDetector, Status
@@ -65,7 +66,7 @@ class Service:
         *,
         connected: Callable[[], bool],
         sessions_lost: Callable[[], int],
-        reload: Callable[[], None] | None = None,
+        reload: Callable[[], Reloaded] | None = None,
     ):
         self._config = config
         self.board = ProcessStatus(name, connected, sessions_lost)

@@ -11,6 +11,7 @@ from stormpilot import clock
 from stormpilot.api.board import ProcessStatus
 from stormpilot.api.problems import ProblemError
 from stormpilot.config import Config
+from stormpilot.config.reload import Reloaded
 from stormpilot.errors import StormpilotError, UnreachableError
 from stormpilot.model.values import Model
 from stormpilot.observe.reader import Reader, StoreSnapshot
@@ -40,7 +41,7 @@ class Source:
         config: Config,
         board: ProcessStatus,
         zookeeper: ZooKeeper,
-        reload: Callable[[], None] | None = None,
+        reload: Callable[[], Reloaded] | None = None,
         now_ms: Callable[[], int] = clock.now_ms,
     ):
         self.config = config

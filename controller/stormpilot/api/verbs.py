@@ -80,21 +80,31 @@ def route_of(verb: Verb) -> HTTPRouteHandler:
     return post(path, sync_to_thread=True, status_code=200, responses=responses)(handle)
 
 
+class ReloadAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Settings of controller.yaml that changed: used from the next cycle on, or after a restart only."""
+
+    text: str
+    used: list[str] = []
+    need_restart: list[str] = []
+
+
 @post("/config/reload", sync_to_thread=True, guards=[needs(Role.admin)], status_code=202)
-def config_reload(request: Asked, source: From, data: JSONBody[Body]) -> dict[str, str]:
-    """Reload controller.yaml, as SIGHUP does; the log says what changed or why not. Admin only."""
+def config_reload(request: Asked, source: From, data: JSONBody[Body]) -> ReloadAnswer:
+    """Reload controller.yaml, as SIGHUP does, and say what changed; 400 for a file that is wrong. Admin only."""
     if source.reload is None:
         raise ProblemError(409, "REFUSED", "this controller cannot reload its configuration: restart it")
     if data.dry_run:
-        return {"text": "nothing was reloaded; `stormpilot config check` says what is wrong with the file"}
-    text = "controller.yaml is read anew"
+        return ReloadAnswer(text="nothing was reloaded; `stormpilot config check` says what is wrong with the file")
+    done = source.reload()
+    text = f"controller.yaml is read anew, changed: {', '.join(done.used) or 'nothing'}"
+    if done.need_restart:
+        text += f"; after a restart: {', '.join(done.need_restart)}"
     asked = Change(verb="config reload", target="controller.yaml", before=None, after=None, text=text)
-    source.reload()
     try:
         source.operator(caller_of(request).name, data.why).write([], asked)
     except (RefusedError, UnreachableError) as e:
         log.warning("a reload is not in the audit", who=caller_of(request).name, why=str(e))
-    return {"text": "the configuration is reloaded; the log says what changed, or why the old one stays"}
+    return ReloadAnswer(text=text, used=done.used, need_restart=done.need_restart)
 
 
 def router() -> Router:

@@ -25,15 +25,17 @@ def check(
 ) -> None:
     """Check a configuration file and show the settings that differ from their default.
 
-    Files that it names (login, tokens, certificate, headers) are read too.
+    Files that it names (login, tokens, certificate, headers) are read too. Of what may hold a secret, as the address of
+    a webhook, it shows only that it is set.
     """
-    from stormpilot.config import Config, describe
+    from stormpilot.config import Config
     from stormpilot.config.example import yaml_text
     from stormpilot.config.reload import changed_keys
+    from stormpilot.config.secrets import described_openly
 
     found = checked(file)
     chosen = {"planner.name": found.planner, "planner.first_plan": found.first_planner}
-    values, defaults = dict(describe(found.config)), dict(describe(Config()))
+    values, defaults = described_openly(found.config), described_openly(Config())
     changed = changed_keys(Config(), found.config)
     if format is Format.json:
         print_json({"settings": values | chosen, "changed": changed})

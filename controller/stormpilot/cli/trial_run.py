@@ -40,7 +40,8 @@ def trial_run(
     topology is in mode advise. Nothing is changed. Exit code 4: the log has no decision since then.
     """
     from stormpilot.config import Config
-    from stormpilot.trafficlog.place import place_of, shown
+    from stormpilot.printable import without_login
+    from stormpilot.trafficlog.place import place_of
     from stormpilot.trafficlog.trial import trial_run as figures
 
     beside = None if output is None else files.page_files(output, "--output", "trial.html")
@@ -52,7 +53,7 @@ def trial_run(
     from_ms = moment_ms(since, now_ms / 1000)
     if from_ms >= now_ms:
         raise UsageError(f"--since {since} is not in the past")
-    place, where = place_of(where), shown(where)
+    place, where = place_of(where), without_login(where)
     place.check_there()
     found = _obstacles(live, now_ms)
     apart_s = config.decide.cool_down_s

@@ -5,7 +5,7 @@ An unknown key is an error that names the nearest known one; every error names t
 - `sections.py`: the whole, and the sections but those about moves; `deciding.py`: those about moves.
 - `mined.py`: the section about thresholds from history.
 - `section.py`: what sections are made of.
-- `reading.py`: from a file to values.
+- `reading.py`: from a file to values; `secrets.py`: values as others may see them.
 """
 
 from stormpilot.config.deciding import (

@@ -21,6 +21,13 @@ class Loaded(NamedTuple):
     first_planner: str
 
 
+class Reloaded(NamedTuple):
+    """Dotted paths of the settings that changed: those that are used from the next cycle on, and those that wait."""
+
+    used: list[str]
+    need_restart: list[str]
+
+
 Read = Callable[[], Loaded]
 """Reads the file again and checks it as `config check` does; `UsageError` says what is wrong."""
 

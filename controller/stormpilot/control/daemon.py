@@ -15,7 +15,7 @@ from kazoo.recipe.lock import Lock
 from stormpilot import clock, logs
 from stormpilot.api.service import Service
 from stormpilot.config import Config, plan_keys, zookeeper_login
-from stormpilot.config.reload import Loaded, Read, changed_keys, needs_restart, usable
+from stormpilot.config.reload import Loaded, Read, Reloaded, changed_keys, needs_restart, usable
 from stormpilot.control import takeover
 from stormpilot.control.assembly import cycle_of
 from stormpilot.control.current_config import CurrentConfig
@@ -121,22 +121,28 @@ class Daemon:
         if self._lock is not None:
             self._lock.cancel()
 
-    def reload(self) -> None:
-        """Reload the configuration, from any thread; a good one is used from the next cycle on.
+    def reload(self) -> Reloaded:
+        """Reload the configuration, from any thread; a good one is used from the next cycle on. The log says it, too.
 
-        The log says what changed, or what is wrong and that the old one stays.
+        Raises
+        ------
+        UsageError
+            What is wrong: the old one stays.
+        RefusedError
+            It was not read from a file.
         """
         if self._read is None:
-            log.warning("this controller cannot reload its configuration: restart it")
-            return
+            why = "this controller cannot reload its configuration: restart it"
+            log.warning(why)
+            raise RefusedError(why)
         try:
             loaded = self._read()
         except UsageError as e:
             log.error("the new configuration is not used, the old one stays", why=e)
-            return
+            raise
         except Exception:
             log.exception("the configuration could not be read, the old one stays")
-            return
+            raise
         changed = changed_keys(self._current.config, loaded.config)
         waiting = [key for key in changed if needs_restart(key)]
         used = [key for key in changed if key not in waiting]
@@ -145,6 +151,7 @@ class Daemon:
             log.warning("these settings changed too, but need a restart", settings=", ".join(waiting))
         self._loaded.append(loaded)
         self._wake.set()
+        return Reloaded(used, waiting)
 
     def cut(self) -> None:
         """End now: calls that wait for ZooKeeper fail."""

@@ -24,8 +24,8 @@ from stormpilot.messages.core import encode
 from stormpilot.model.values import Model
 from stormpilot.observe.observer import Observation
 from stormpilot.operate.status import FAILED
+from stormpilot.printable import without_login
 from stormpilot.trafficlog import models, retention
-from stormpilot.trafficlog.place import shown
 from stormpilot.trafficlog.rows import log_window
 from stormpilot.trafficlog.writer import TrafficLog
 
@@ -205,7 +205,7 @@ class Recorder:
             work()
         except Exception as e:  # noqa: BLE001 (whatever is in that folder must not stop a cycle)
             if not self._failing:
-                folder = shown(str(self.current.config.traffic_log.dir))
+                folder = without_login(str(self.current.config.traffic_log.dir))
                 log.warning("traffic log: the folder cannot be kept in order", dir=folder, why=e)
             self._failing = True
         else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+from contextlib import suppress
 from types import FrameType
 
 import structlog
@@ -47,7 +48,8 @@ def run(daemon: Daemon, *, once: bool = False) -> None:
             thread.join(LOOK_S)
             if read_anew:
                 read_anew = False
-                daemon.reload()
+                with suppress(Exception):  # the log says why
+                    daemon.reload()
         if asked:
             log.info("stopping")
             daemon.stop()

@@ -19,6 +19,7 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from stormpilot.errors import UnreachableError, UsageError
+from stormpilot.printable import without_login
 
 HIDDEN = ".tmp"
 ARROW_SCHEMES = {"s3a": "s3", "s3n": "s3"}
@@ -132,19 +133,10 @@ def place_of(directory: str | Path) -> LogPlace:
     try:
         fs, root = pafs.FileSystem.from_uri(f"{ARROW_SCHEMES.get(scheme, scheme)}://{rest}")
     except (pa.ArrowException, ValueError) as e:
-        raise UsageError(f"traffic_log.dir: {shown(name)}: {e}") from e
+        raise UsageError(f"traffic_log.dir: {without_login(name)}: {e}") from e
     except OSError as e:
-        raise UnreachableError(f"traffic_log.dir: {shown(name)}: {e}") from e
-    return LogPlace(fs, root.rstrip("/"), shown(name))
-
-
-def shown(directory: str) -> str:
-    """A path or a URI as people may see it: without a login, and without options, which may hold one."""
-    scheme, found, rest = directory.partition("://")
-    if not found:
-        return directory
-    host, slash, path = rest.partition("/")
-    return f"{scheme}://{host.rpartition('@')[2]}{slash}{path.partition('?')[0]}"
+        raise UnreachableError(f"traffic_log.dir: {without_login(name)}: {e}") from e
+    return LogPlace(fs, root.rstrip("/"), without_login(name))
 
 
 def _write(out: object, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> None:

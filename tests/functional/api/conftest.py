@@ -20,6 +20,7 @@ from stormpilot.api.metrics import Metrics
 from stormpilot.api.source import Source
 from stormpilot.api.tokens import Role, new_token
 from stormpilot.config import ApiSection, Config, LoadSection, NotifySection
+from stormpilot.config.reload import Reloaded
 from stormpilot.decide.decision import Decision
 from stormpilot.decide.reasons import Reason
 from stormpilot.decide.report import CycleReport
@@ -67,8 +68,9 @@ class Api:
         self.source = Source(self.config, self.board, self.zookeeper, self._reload, lambda: NOW_MS)
         self.app: Litestar = create_app(self.source, self.metrics)
 
-    def _reload(self) -> None:
+    def _reload(self) -> Reloaded:
         self.reloads += 1
+        return Reloaded(["cycle.period_s"], ["api.port"])
 
     def client(self, role: str | None = None, address: str = "10.0.0.9") -> TestClient[Any]:
         """A client at that address, with the token of that role."""

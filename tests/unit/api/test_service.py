@@ -15,13 +15,15 @@ import structlog
 from doubles.memory_zookeeper import MemoryZooKeeper
 from doubles.models import NOW_MS, plan_message
 from doubles.shim import until
-from stormpilot.api import reads, verbs
+from stormpilot.api import verbs
 from stormpilot.api.service import Service
 from stormpilot.config import ApiSection, Config, NotifySection
-from stormpilot.config.sections import LogSection, TrafficLogSection
+from stormpilot.config.reload import Reloaded
+from stormpilot.config.sections import LogSection
 from stormpilot.decide.decision import Decision
 from stormpilot.decide.reasons import Reason
 from stormpilot.decide.report import CycleReport
+from stormpilot.errors import UsageError
 from stormpilot.messages.core import HistoryEntry
 from stormpilot.notify.events import Event
 from stormpilot.observe.observer import Observation
@@ -181,26 +183,31 @@ def test_controller_without_api_imports_no_web_server() -> None:
     assert done.stdout.strip() == "[]"
 
 
-def test_the_login_of_the_traffic_logs_store_is_not_told() -> None:
-    config = Config(traffic_log=TrafficLogSection(dir="s3://KEY:SECRET@bucket/log?region=eu-west-1"))
-    values = reads.config.fn(source=SimpleNamespace(config=config))
-    assert values["traffic_log.dir"] == "s3://bucket/log"
-
-
 def test_a_dry_run_of_a_reload_says_that_nothing_was_done() -> None:
     reloads: list[int] = []
     source = SimpleNamespace(reload=lambda: reloads.append(1))
     answer = verbs.config_reload.fn(request=None, source=source, data=verbs.Body(dry_run=True))
-    assert (reloads, answer["text"].split(";")[0]) == ([], "nothing was reloaded")
+    assert (reloads, answer.text.split(";")[0]) == ([], "nothing was reloaded")
 
 
 def test_a_reload_is_in_the_audit_with_the_name_of_the_token(monkeypatch: pytest.MonkeyPatch) -> None:
-    reloads: list[int] = []
     store = MemoryZooKeeper(lambda: NOW_MS)
     source = SimpleNamespace(
-        reload=lambda: reloads.append(1), operator=lambda who, why: Operator(store, Paths(), who, why, now_ms=NOW_MS)
+        reload=lambda: Reloaded(["decide.mode"], ["api.port"]),
+        operator=lambda who, why: Operator(store, Paths(), who, why, now_ms=NOW_MS),
     )
     monkeypatch.setattr(verbs, "caller_of", lambda _: SimpleNamespace(name="ann"))
-    verbs.config_reload.fn(request=None, source=source, data=verbs.Body(why="new limit"))
+    answer = verbs.config_reload.fn(request=None, source=source, data=verbs.Body(why="new limit"))
     (record,) = audit(Operator(store, Paths(), "ann", now_ms=NOW_MS))
-    assert (record.who, record.why, record.verb, reloads) == ("ann", "new limit", "config reload", [1])
+    assert (record.who, record.why, record.verb) == ("ann", "new limit", "config reload")
+    assert (answer.used, answer.need_restart) == (["decide.mode"], ["api.port"])
+    assert answer.text == "controller.yaml is read anew, changed: decide.mode; after a restart: api.port"
+
+
+def test_a_reload_of_a_wrong_file_is_an_error_and_in_no_audit() -> None:
+    def wrong() -> Reloaded:
+        raise UsageError("controller.yaml:3: decide.mode: 'atc'")
+
+    source = SimpleNamespace(reload=wrong)  # without an operator, who would write
+    with pytest.raises(UsageError, match="yaml:3: decide"):
+        verbs.config_reload.fn(request=None, source=source, data=verbs.Body())

@@ -60,7 +60,7 @@ def test_a_bad_configuration_is_refused_with_its_line(tmp_path: Path) -> None:
     def read() -> Loaded:
         return Loaded(parse("decide:\n  mode: atc", str(tmp_path / "c.yaml")), "online", "default")
 
-    with capture_logs() as lines:
+    with capture_logs() as lines, pytest.raises(UsageError, match="atc"):
         daemon(read).reload()
     (line,) = lines
     assert line["log_level"] == "error"
@@ -68,11 +68,11 @@ def test_a_bad_configuration_is_refused_with_its_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("failure", [UsageError("no such file"), OSError("gone"), RuntimeError("a bug")])
-def test_nothing_that_goes_wrong_while_reading_leaves_the_daemon(failure: Exception) -> None:
+def test_whatever_goes_wrong_while_reading_is_logged_and_told(failure: Exception) -> None:
     def read() -> Loaded:
         raise failure
 
-    with capture_logs() as lines:
+    with capture_logs() as lines, pytest.raises(type(failure)):
         daemon(read).reload()
     assert "the old one stays" in lines[0]["event"]
 

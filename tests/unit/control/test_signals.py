@@ -10,6 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from stormpilot.control import signals
+from stormpilot.errors import UsageError
 
 WAIT_S = 30.0
 
@@ -39,6 +40,7 @@ class Daemon:
     def reload(self) -> None:
         self.calls.append("reload")
         self.reloaded.set()
+        raise UsageError("controller.yaml:1: a wrong file")
 
 
 def kill(number: signal.Signals) -> Callable[[Daemon], None]:
@@ -54,7 +56,7 @@ def test_it_ends_when_it_is_asked_to_and_handlers_are_as_before(number: signal.S
     assert [signal.getsignal(s) for s in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)] == before
 
 
-def test_it_reloads_at_sighup_and_goes_on() -> None:
+def test_it_reloads_at_sighup_and_goes_on_though_the_file_is_wrong() -> None:
     def hang_up_then_end(daemon: Daemon) -> None:
         os.kill(os.getpid(), signal.SIGHUP)
         assert daemon.reloaded.wait(WAIT_S)

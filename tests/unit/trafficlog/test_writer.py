@@ -14,7 +14,8 @@ from structlog.testing import capture_logs
 from doubles.snapshots import T0_MS
 from doubles.traffic_log_rows import edge, files, rates
 from stormpilot.errors import UsageError
-from stormpilot.trafficlog.place import LogPlace, place_of, shown
+from stormpilot.printable import without_login
+from stormpilot.trafficlog.place import LogPlace, place_of
 from stormpilot.trafficlog.schema import TABLES
 from stormpilot.trafficlog.writer import TrafficLog
 
@@ -166,6 +167,6 @@ def test_a_store_elsewhere_that_does_not_answer_is_asked_once_in_a_flush() -> No
     ],
 )
 def test_the_login_of_a_store_is_not_told(directory: str, seen: str) -> None:
-    assert shown(directory) == seen
+    assert without_login(directory) == seen
     if not directory.startswith("hdfs"):
         assert place_of(directory).name == seen

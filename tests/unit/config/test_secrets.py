@@ -1,0 +1,49 @@
+"""What `config check`, the API and logs tell of settings that may hold a secret."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from stormpilot.cli import app
+from stormpilot.config import Config, NotifySection, ZooKeeperSection
+from stormpilot.config.secrets import described_openly
+from stormpilot.config.sections import TrafficLogSection
+
+SECRETIVE = """\
+notify: {url: 'https://ann:TOPSECRET@hooks.example/services/TOPSECRET?token=TOPSECRET'}
+zookeeper: {auth_file: login, nimbus_acl: 'digest:storm:TOPSECRET='}
+"""
+
+
+def test_logins_tokens_and_hashes_are_not_told() -> None:
+    values = described_openly(
+        Config(
+            notify=NotifySection(url="https://ann:SECRET@hooks.example/services/SECRET?token=SECRET"),
+            traffic_log=TrafficLogSection(dir="s3://KEY:SECRET@bucket/log?region=eu-west-1"),
+            zookeeper=ZooKeeperSection(auth_file="login", nimbus_acl="digest:storm:SECRET="),
+        )
+    )
+    assert "SECRET" not in str(values)
+    assert values["notify.url"] == "https://hooks.example/..."
+    assert values["traffic_log.dir"] == "s3://bucket/log"
+    assert values["zookeeper.nimbus_acl"] == "digest:storm:..."
+
+
+def test_what_is_not_set_is_told_as_such() -> None:
+    values = described_openly(Config())
+    assert (values["notify.url"], values["zookeeper.nimbus_acl"]) == (None, None)
+
+
+@pytest.mark.parametrize("form", ["table", "json"])
+def test_config_check_tells_no_secret(tmp_path: Path, form: str) -> None:
+    """systemd writes what it prints before each start into the journal."""
+    file = tmp_path / "controller.yaml"
+    file.write_text(SECRETIVE)
+    (tmp_path / "login").write_text("ann:TOPSECRET")
+    done = CliRunner().invoke(app, ["config", "check", str(file), "-f", form])
+    assert done.exit_code == 0, done.exception
+    assert "hooks.example" in done.stdout
+    assert "TOPSECRET" not in done.stdout
