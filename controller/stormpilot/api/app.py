@@ -23,16 +23,16 @@ from litestar.types import Message, Scope
 import stormpilot
 from stormpilot.api import health, problems, reads, verbs, whatif
 from stormpilot.api.guard import Doorkeeper
+from stormpilot.api.health import LeaderSeen
 from stormpilot.api.metrics import CONTENT_TYPE, Metrics
 from stormpilot.api.requests import HostileRequest
 from stormpilot.api.source import Source
 from stormpilot.api.tokens import TokenFile
-from stormpilot.errors import StormpilotError
 
 PAGES = Path(__file__).parent / "pages"
 BODY_BYTES = 64 * 1024
-READY_S = 5.0
-"""Limit for reading the leader's state for `/readyz`."""
+READY_S = 3.0
+"""Limit for reading the leader's state for `/readyz`; who asks waits 4 s and more."""
 METHODS = frozenset(m.value for m in HTTPMethod)
 HEADERS = {
     "x-content-type-options": "nosniff",
@@ -106,11 +106,11 @@ def create_app(source: Source, metrics: Metrics) -> Litestar:
 
     @get("/readyz", include_in_schema=False)
     async def readyz() -> Response[health.Health]:
-        age_s: float | None = None
+        leaders = LeaderSeen(why_not=f"whose state could not be read within {READY_S:.0f} s")
         if source.board.part == "standby":  # its threads are its own: those of other requests may all be taken
             with anyio.move_on_after(READY_S):
-                age_s = await anyio.to_thread.run_sync(_leaders_age_s, source, limiter=threads, abandon_on_cancel=True)
-        return _health(health.ready(source.board, source.config, age_s))
+                leaders = await anyio.to_thread.run_sync(source.leader, limiter=threads, abandon_on_cancel=True)
+        return _health(health.ready(source.board, source.config, leaders))
 
     app = Litestar(
         route_handlers=[
@@ -142,15 +142,6 @@ def create_app(source: Source, metrics: Metrics) -> Litestar:
         debug=False,
     )
     return app
-
-
-def _leaders_age_s(source: Source) -> float | None:
-    """Age of the state that the leader wrote; None where it is not known."""
-    try:
-        age_s: float | None = source.status()["controller"].get("lastCycleAgeS")
-    except StormpilotError:
-        return None
-    return age_s
 
 
 def _page(path: str, name: str) -> Any:

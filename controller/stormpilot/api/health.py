@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
 
 import msgspec
@@ -39,11 +40,16 @@ def alive(board: ProcessStatus, config: Config) -> Health:
     return _health(board, True, "alive")
 
 
-def ready(board: ProcessStatus, config: Config, leaders_age_s: float | None) -> Health:
-    """Whether ZooKeeper is connected, and we lead with a fresh cycle or are standby of a leader with a fresh one.
+@dataclass(frozen=True)
+class LeaderSeen:
+    """How old the state is that the leader wrote last (seconds), or why that is not known."""
 
-    `leaders_age_s` is how old the state that the leader wrote is; None where there is none.
-    """
+    age_s: float | None = None
+    why_not: str = "which has written nothing yet"
+
+
+def ready(board: ProcessStatus, config: Config, leader: LeaderSeen) -> Health:
+    """Whether ZooKeeper is connected, and we lead with a fresh cycle or are standby of a leader with a fresh one."""
     limit_s, cycle_s = fresh_for_s(config), board.cycle_s  # once: it goes when the leadership ends
     if not board.zookeeper_connected():
         return _health(board, False, "ZooKeeper is not connected")
@@ -54,10 +60,10 @@ def ready(board: ProcessStatus, config: Config, leaders_age_s: float | None) -> 
         fresh = age_s <= limit_s
         return _health(board, fresh, f"leading; the last cycle was {age_s:.0f} s ago")
     if board.part == "standby":
-        if leaders_age_s is None:
-            return _health(board, False, f"standby for {board.leader}, which has written nothing yet")
-        fresh = leaders_age_s <= limit_s
-        return _health(board, fresh, f"standby for {board.leader}, whose last cycle was {leaders_age_s:.0f} s ago")
+        if leader.age_s is None:
+            return _health(board, False, f"standby for {board.leader}, {leader.why_not}")
+        fresh = leader.age_s <= limit_s
+        return _health(board, fresh, f"standby for {board.leader}, whose last cycle was {leader.age_s:.0f} s ago")
     return _health(board, False, board.part)
 
 

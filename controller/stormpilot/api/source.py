@@ -9,10 +9,13 @@ from typing import Any
 
 from stormpilot import clock
 from stormpilot.api.board import ProcessStatus
+from stormpilot.api.health import LeaderSeen
 from stormpilot.api.problems import ProblemError
 from stormpilot.config import Config
 from stormpilot.config.reload import Reloaded
 from stormpilot.errors import StormpilotError, UnreachableError
+from stormpilot.messages.controller_state import ControllerState
+from stormpilot.messages.core import decode
 from stormpilot.model.values import Model
 from stormpilot.observe.reader import Reader, StoreSnapshot
 from stormpilot.operate import Operator
@@ -52,6 +55,8 @@ class Source:
         self._now_ms = now_ms
         self._lock = threading.Lock()
         self._kept: tuple[float, dict[str, Any] | StormpilotError] | None = None
+        self._reader = Reader(zookeeper, self.paths)
+        """Under the lock, as it keeps what it has decoded."""
 
     @property
     def zookeeper(self) -> ZooKeeper:
@@ -74,6 +79,19 @@ class Source:
         if isinstance(kept, StormpilotError):
             raise kept
         return kept
+
+    def leader(self) -> LeaderSeen:
+        """The age of what the leader wrote last, from its znode alone: probes ask for it every few seconds."""
+        path = self.paths.controller
+        try:
+            (node,) = self.zookeeper.read([path])
+            if node is None:
+                return LeaderSeen()
+            state = decode(node.data, ControllerState, path)
+        except StormpilotError as e:
+            return LeaderSeen(why_not=f"whose state cannot be read: {e}")
+        self.board.leader = state.controller
+        return LeaderSeen(age_s=(self._now_ms() - state.written_at_ms) / 1000)
 
     def model(self) -> Model:
         """The model of the last cycle, with the rates measured; `ProblemError` 503 where that was not our cycle."""
@@ -105,8 +123,7 @@ class Source:
         return Operator(self.zookeeper, self.paths, who, why, dry_run)
 
     def _gather(self) -> dict[str, Any]:
-        zookeeper = self.zookeeper
-        reader = Reader(zookeeper, self.paths)
+        zookeeper, reader = self.zookeeper, self._reader
         seen = reader.read()
         paused = pauses(zookeeper, self.paths, seen.paused)
         proposed = proposals(zookeeper, self.paths, seen)

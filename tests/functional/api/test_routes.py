@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -117,6 +117,27 @@ def test_standby_serves_what_is_in_zookeeper_and_says_who_leads(api: Api) -> Non
         assert answer.status_code == 503
         assert f"{NAME} leads; ask the API on n1" in answer.json()["detail"]
         assert client.get("/readyz").json()["text"].startswith(f"standby for {NAME}")
+
+
+def test_readiness_of_a_standby_costs_zookeeper_one_znode_and_says_what_it_cannot_read(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Anybody may ask, and it read the whole tree; what it could not read the leader "had not written yet"."""
+    api.board.become("standby", leader="n2:8")
+    read_paths: list[str] = []
+    reading = api.zookeeper.read
+
+    def counting(paths: Sequence[str], *more: Any, **named: Any) -> Any:
+        read_paths.extend(paths)
+        return reading(paths, *more, **named)
+
+    monkeypatch.setattr(api.zookeeper, "read", counting)
+    monkeypatch.setattr(api.zookeeper, "children", lambda *_, **__: pytest.fail("it lists folders"))
+    with api.client("viewer") as client:
+        assert client.get("/readyz").json()["text"].startswith(f"standby for {NAME}, whose last cycle was")
+        assert read_paths == [api.source.paths.controller]
+        api.zookeeper.denied.add(api.source.paths.controller)
+        assert client.get("/readyz").json()["text"].startswith(f"standby for {NAME}, whose state cannot be read: ")
 
 
 def test_config_shows_no_secret(api: Api) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from doubles.models import NOW_MS
 from stormpilot.api.board import CompletedCycle, ProcessStatus
-from stormpilot.api.health import alive, ready
+from stormpilot.api.health import LeaderSeen, alive, ready
 from stormpilot.config import Config
 from stormpilot.decide.report import CycleReport
 from stormpilot.observe.observer import Observation
@@ -57,7 +57,7 @@ def test_leadership_that_ends_during_a_question_fails_none(monkeypatch: pytest.M
     b.become("leading", epoch=1)
     left = [clock.now_s]
     monkeypatch.setattr(ProcessStatus, "cycle_s", property(lambda _: left.pop() if left else None, lambda *_: None))
-    assert ready(b, CONFIG, None).ok
+    assert ready(b, CONFIG, LeaderSeen()).ok
 
 
 def test_standby_is_alive_however_long_it_waits() -> None:
@@ -69,20 +69,20 @@ def test_standby_is_alive_however_long_it_waits() -> None:
 
 def test_leader_is_ready_after_its_first_cycle_and_while_cycles_come() -> None:
     b, clock = board()
-    assert not ready(b, CONFIG, None).ok
+    assert not ready(b, CONFIG, LeaderSeen()).ok
     b.become("leading", epoch=1)
-    assert "first cycle" in ready(b, CONFIG, None).text
+    assert "first cycle" in ready(b, CONFIG, LeaderSeen()).text
     b.cycle_done(looked())
-    assert ready(b, CONFIG, None).ok
+    assert ready(b, CONFIG, LeaderSeen()).ok
     clock.now_s += 300
-    assert not ready(b, CONFIG, None).ok
+    assert not ready(b, CONFIG, LeaderSeen()).ok
 
 
 @pytest.mark.parametrize(("age_s", "ok"), [(None, False), (5.0, True), (600.0, False)])
 def test_standby_is_ready_behind_a_leader_whose_state_is_fresh(age_s: float | None, ok: bool) -> None:
     b, _ = board()
     b.become("standby", leader="n2:8")
-    found = ready(b, CONFIG, age_s)
+    found = ready(b, CONFIG, LeaderSeen(age_s))
     assert found.ok is ok
     assert "n2:8" in found.text
 
@@ -91,7 +91,7 @@ def test_nobody_is_ready_without_zookeeper() -> None:
     b, _ = board(zookeeper_connected=lambda: False)
     b.become("leading", epoch=1)
     b.cycle_done(looked())
-    assert ready(b, CONFIG, None).text == "ZooKeeper is not connected"
+    assert ready(b, CONFIG, LeaderSeen()).text == "ZooKeeper is not connected"
 
 
 def test_what_was_seen_before_is_forgotten_with_the_part() -> None:
