@@ -12,6 +12,7 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.openapi.datastructures import ResponseSpec
 
 from stormpilot.errors import RefusedError, StormpilotError, UnreachableError, UsageError
+from stormpilot.operate.operator import UncertainError
 from stormpilot.operate.topology_ref import UnknownTopologyError
 from stormpilot.printable import printable_lines
 from stormpilot.zookeeper.client import ConflictError
@@ -60,6 +61,7 @@ _OURS: tuple[tuple[type[StormpilotError], int, str], ...] = (
     (ConflictError, 409, "CONFLICT"),
     (RefusedError, 409, "REFUSED"),
     (UsageError, 400, "INVALID"),
+    (UncertainError, 503, "UNCERTAIN"),
     (UnreachableError, 503, "UNREACHABLE"),
 )
 

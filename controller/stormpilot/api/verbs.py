@@ -126,6 +126,8 @@ def _do(request: Asked, source: Source, body: Body, verb: Verb, given: dict[str,
     if not body.dry_run:
         if change.danger and not body.confirm:
             raise ProblemError(409, "CONFIRM", f"{change.danger}: send confirm: true to do it", field="confirm")
-        change = verb.do(source.operator(who, body.why), **given)
-        source.forget()
+        try:
+            change = verb.do(source.operator(who, body.why), **given)
+        finally:
+            source.forget()
     return Response(change, status_code=202 if change.request_id else 200)

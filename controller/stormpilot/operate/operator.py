@@ -11,7 +11,7 @@ from typing import TypeVar
 import msgspec
 
 from stormpilot import clock
-from stormpilot.errors import RefusedError, UsageError
+from stormpilot.errors import RefusedError, UnreachableError, UsageError
 from stormpilot.messages.core import Message, TopologySnapshot, decode, encode
 from stormpilot.messages.failures import json_value
 from stormpilot.messages.limits import PLAN
@@ -25,6 +25,10 @@ from stormpilot.zookeeper.transaction import Append, Delete, Put, Step
 
 M = TypeVar("M", bound=Message)
 TRIES = 5
+
+
+class UncertainError(UnreachableError):
+    """ZooKeeper did not answer when it was asked to write: whether a change was made is not known."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +133,10 @@ class Operator:
         raise RefusedError(f"{target}: concurrent updates; gave up after {TRIES} attempts")
 
     def write(self, steps: Sequence[Step], change: Change) -> None:
-        """Do the steps and record the change, all or nothing."""
+        """Do the steps and record the change, all or nothing.
+
+        `UncertainError` where ZooKeeper was asked and did not answer: it may do them all the same.
+        """
         record = AuditRecord(
             id=new_id("a"),
             at_ms=self.now_ms,
@@ -143,7 +150,12 @@ class Operator:
             request_id=change.request_id,
         )
         self.zookeeper.ensure([self.paths.audit()])
-        self.zookeeper.commit([*steps, Append(self.paths.audit("e-"), encode(record))])
+        try:
+            self.zookeeper.commit([*steps, Append(self.paths.audit("e-"), encode(record))])
+        except UnreachableError as e:
+            raise UncertainError(
+                f"{change.target}: {change.verb} was sent, and may have been done: {e}; `stormpilot audit` shows it if so"
+            ) from e
 
 
 def shown(node: Node) -> object:

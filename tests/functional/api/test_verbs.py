@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from stormpilot.errors import UnreachableError
 from stormpilot.messages.core import decode, encode
 from stormpilot.messages.rollouts import Rollout
 
@@ -174,3 +175,24 @@ def test_error_of_ours_tells_the_outside_nothing(api: Api, monkeypatch: pytest.M
         answer = client.get(f"{API}/status")
     assert (answer.status_code, answer.json()["code"]) == (500, "INTERNAL")
     assert "secret" not in answer.text
+
+
+def test_a_change_whose_answer_is_lost_is_called_uncertain_and_seen_by_the_next_reading(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A ZooKeeper that stalls does what it was sent a moment later, and it was told as away, so not done."""
+    assert "flights" not in read(api, f"{API}/status")["paused"]
+    commit = api.zookeeper.commit
+
+    def unheard(steps: Any) -> None:
+        commit(steps)
+        raise UnreachableError("ZooKeeper does not answer within 5 s")
+
+    monkeypatch.setattr(api.zookeeper, "commit", unheard)
+    status, problem = send(api, "pause", topology="flights")
+    assert (status, problem["code"]) == (503, "UNCERTAIN")
+    assert problem["detail"] == (
+        "flights: pause was sent, and may have been done: ZooKeeper does not answer within 5 s; `stormpilot audit` "
+        "shows it if so"
+    )
+    assert "flights" in read(api, f"{API}/status")["paused"]
