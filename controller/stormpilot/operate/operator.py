@@ -154,7 +154,8 @@ class Operator:
             self.zookeeper.commit([*steps, Append(self.paths.audit("e-"), encode(record))])
         except UnreachableError as e:
             raise UncertainError(
-                f"{change.target}: {change.verb} was sent, and may have been done: {e}; `stormpilot audit` shows it if so"
+                f"{change.target}: {change.verb} was sent, and may have been done: {e}; `stormpilot audit` shows it if "
+                "so"
             ) from e
 
 
