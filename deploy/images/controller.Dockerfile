@@ -17,6 +17,7 @@ RUN stormpilot planners --compile
 COPY topologies /opt/stormpilot/topologies
 VOLUME ["/var/lib/stormpilot", "/var/cache/stormpilot"]
 EXPOSE 8470
-HEALTHCHECK --interval=5s --timeout=5s --start-period=60s --retries=3 \
-  CMD ["python", "-c", "import urllib.request as u; u.urlopen('http://127.0.0.1:8470/readyz', timeout=4)"]
+# It may compile planners for some minutes before it leads: a volume keeps those of the version before.
+HEALTHCHECK --interval=5s --timeout=10s --start-period=10m --retries=3 \
+  CMD ["python", "-m", "stormpilot.api.probe", "/etc/stormpilot/controller.yaml"]
 CMD ["stormpilot", "run", "/etc/stormpilot/controller.yaml"]

@@ -42,7 +42,7 @@ def alive(board: ProcessStatus, config: Config) -> Health:
 
 @dataclass(frozen=True)
 class LeaderSeen:
-    """How old the state is that the leader wrote last (seconds), or why that is not known."""
+    """The age of the state that the leader wrote last (seconds), or why that is not known."""
 
     age_s: float | None = None
     why_not: str = "which has written nothing yet"
