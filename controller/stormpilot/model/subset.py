@@ -241,13 +241,14 @@ def with_survivors_fixed(model: Model) -> Model:
     """The model in which topologies that lost a part of their executors keep every worker that still runs.
 
     These have room on their nodes. The same object when there is none: nobody lost anything, or everything. A port that
-    its supervisor no longer has keeps no worker.
+    its supervisor no longer has keeps no worker; nor does a topology that is to have fewer workers than still run.
     """
-    lost = {t.id: {a.start for a in t.assignment} for t in model.topologies if 0 < len(t.assignment) < len(t.executors)}
+    slots = all_slots(model)
+    torn = [t for t in model.topologies if 0 < len(t.assignment) < len(t.executors)]
+    runs = {t.id: {(a.supervisor, a.port) for a in t.assignment} & slots for t in torn}
+    lost = {t.id: {a.start for a in t.assignment} for t in torn if len(runs[t.id]) <= t.workers}
     if not lost:
         return model
-    slots = all_slots(model)
-    runs = {t.id: {(a.supervisor, a.port) for a in t.assignment} & slots for t in model.topologies if t.id in lost}
     return msgspec.structs.replace(
         with_room_for(model, lost),
         topologies=[

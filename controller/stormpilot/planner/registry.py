@@ -16,6 +16,7 @@ from stormpilot.errors import UsageError
 from stormpilot.model import cost
 from stormpilot.model.compiled import Compiled, compile_model
 from stormpilot.model.values import Infeasible, Model, Plan
+from stormpilot.planner.placement.feasibility import surplus_fixed
 from stormpilot.planner.placement.layout import Frame, Layout, frame_of
 from stormpilot.planner.placement.problem import (
     LeftS,
@@ -95,6 +96,8 @@ class Planner:
             text = "no supervisor has a slot" if compiled.nodes else "there is no supervisor"
             waiting = [compiled.name(e) for e in range(compiled.executors)]
             return Infeasible(constraint="slots", text=text, executors=waiting, proved=True)
+        if (surplus := surplus_fixed(compiled)) is not None:
+            return surplus
         frame = frame_of(compiled)
         answer = self.place(frame, params, rng, left_s)
         if isinstance(answer, Infeasible):

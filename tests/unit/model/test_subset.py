@@ -144,3 +144,9 @@ def test_parts_taken_one_by_one_leave_each_what_the_sum_of_the_others_does_not_h
     assert all(parts.alone(t.id) == parts.of([t.id]) == subset(whole, [t.id]) for t in whole.topologies)
     gone = parts.alone("ended-1")
     assert (gone.topologies, gone.traffic, gone.supervisors) == ([], [], parts.of([]).supervisors)
+
+
+def test_a_topology_that_is_to_have_fewer_workers_than_run_keeps_none_of_them() -> None:
+    torn = topology({("a", 1): (1,), ("b", 1): (2,), ("c", 1): (3,)}, name="torn")  # of two workers
+    before = model(torn)
+    assert with_survivors_fixed(before) is before

@@ -12,6 +12,8 @@ import numpy as np
 
 from stormpilot.model.compiled import NOWHERE, Bools, Floats, Ints
 from stormpilot.model.jit import jit
+from stormpilot.model.sharing import NO_KIND, SLACK
+from stormpilot.planner.placement.layout import Frame, Layout
 
 
 class Sources(NamedTuple):
@@ -45,23 +47,84 @@ class Targets(NamedTuple):
     lean_queue: Bools  # worker: its queue must fall
 
 
-def best_transfer(sources: Sources, targets: Targets, least: float) -> tuple[int, int, float]:
+class Rules(NamedTuple):
+    """Rules on who shares a worker or a node (`model/sharing.py`), and what is there now."""
+
+    hold: bool  # whether there are any
+    size: Ints  # worker -> executors
+    most: Ints  # topology -> executors of a worker
+    heap: Floats  # executor
+    worker_heap: Floats
+    most_heap: Floats  # topology -> of a worker
+    kind: Ints  # executor
+    apart: Bools
+    of_kind: Ints  # worker x kinds of its topology
+    demand: Floats  # kind x amounts
+    taken: Floats  # amount x node
+    room: Floats
+
+
+def rules_of(frame: Frame, layout: Layout, *, hold: bool) -> Rules:
+    """The rules of a model, which hold or not, and what is in each worker and on each node of a complete layout."""
+    c = frame.compiled
+    s = c.sharing
+    of_kind = np.zeros((frame.workers, s.apart.shape[1]), dtype=np.int64)
+    if s.apart.any():
+        ruled = np.flatnonzero(s.kind != NO_KIND)
+        ruled = ruled[s.keeps_apart()[c.topology[ruled]]]
+        np.add.at(of_kind, (layout.worker[ruled], s.kind[ruled] - s.first_kind[c.topology[ruled]]), 1)
+    return Rules(
+        hold=hold,
+        size=layout.sizes(),
+        most=s.most_executors,
+        heap=s.heap_mb,
+        worker_heap=np.bincount(layout.worker, s.heap_mb, frame.workers),
+        most_heap=s.most_heap_mb,
+        kind=s.kind,
+        apart=s.apart,
+        of_kind=of_kind,
+        demand=s.demand,
+        taken=s.taken(layout.node_of_executors()),
+        room=s.room,
+    )
+
+
+def best_transfer(sources: Sources, targets: Targets, rules: Rules, least: float) -> tuple[int, int, float]:
     """Executor, worker and ASC of the transfer with the largest ASC above `least`; (-1, -1, least) where there is none.
 
-    ASC = traffic with executors on the target's host - traffic with others on the present one. Ties: more traffic with
-    the target worker itself, then the less loaded worker, then the lower executor, then the lower worker.
+    A transfer that breaks a rule is none. ASC = traffic with executors on the target's host - traffic with others on
+    the present one. Ties: more traffic with the target worker itself, then the less loaded worker, then the lower
+    executor, then the lower worker.
     """
     found = np.array([NOWHERE, NOWHERE], dtype=np.int64)
     asc = np.array([least])
     with_worker = np.zeros(len(targets.node))
     with_host = np.zeros(int(targets.host.max(initial=0)) + 1)
-    _best_transfer(sources, targets, found, asc, with_worker, with_host)
+    _best_transfer(sources, targets, rules, found, asc, with_worker, with_host)
     return int(found[0]), int(found[1]), float(asc[0])
 
 
 @jit
+def _breaks_a_rule(rules: Rules, e: int, t: int, w: int, n: int, moves: bool) -> bool:
+    """Whether executor e of topology t may not come to worker w on node n; `moves`: it is on another node now."""
+    if rules.size[w] >= rules.most[t] or rules.worker_heap[w] + rules.heap[e] > rules.most_heap[t] * SLACK:
+        return True
+    k = rules.kind[e]
+    if k == NO_KIND:
+        return False
+    for i in range(rules.apart.shape[1]):
+        if rules.apart[k, i] and rules.of_kind[w, i] > 0:
+            return True
+    if moves:
+        for r in range(len(rules.room)):
+            if rules.demand[k, r] > 0.0 and rules.taken[r, n] + rules.demand[k, r] > rules.room[r, n] * SLACK:
+                return True
+    return False
+
+
+@jit
 def _best_transfer(
-    sources: Sources, targets: Targets, found: Ints, asc: Floats, with_worker: Floats, with_host: Floats
+    sources: Sources, targets: Targets, rules: Rules, found: Ints, asc: Floats, with_worker: Floats, with_host: Floats
 ) -> None:
     best_near, best_cpu = 0.0, 0.0
     for e in range(len(sources.worker)):
@@ -99,6 +162,8 @@ def _best_transfer(
             if gain < asc[0] or (found[0] == NOWHERE and gain == asc[0]):
                 continue
             if gain == asc[0] and (near < best_near or (near == best_near and targets.cpu[w] >= best_cpu)):
+                continue
+            if rules.hold and _breaks_a_rule(rules, e, t, w, n, n != node):
                 continue
             asc[0] = gain
             best_near, best_cpu = near, targets.cpu[w]

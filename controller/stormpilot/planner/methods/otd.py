@@ -301,7 +301,7 @@ class Stepper:
     def _best(
         self, layout: Layout, load: Load, low: Bools, may_move: Bools, least: float, *, switch: bool = False
     ) -> tuple[int, int, float] | None:
-        from stormpilot.planner.heuristics.otd_kernel import Sources, Targets, best_transfer
+        from stormpilot.planner.heuristics.otd_kernel import Sources, Targets, best_transfer, rules_of
 
         c, f, at = self.frame.compiled, self.frame, self.thresholds
         memory = np.bincount(layout.node_of_executors(), c.memory_mb, c.nodes)
@@ -321,22 +321,9 @@ class Stepper:
             lean_cpu=load.node_high,
             lean_queue=load.queue_high,
         )
-        while True:
-            e, w, asc_tps = best_transfer(sources, targets, least)
-            if e == NOWHERE:
-                return None
-            if switch or not self._breaks_a_rule(layout, Move(1, e, w, asc_tps)):  # a switch is within a component
-                return e, w, asc_tps
-            sources = sources._replace(may_move=sources.may_move & (np.arange(c.executors) != e))
-
-    def _breaks_a_rule(self, layout: Layout, move: Move) -> bool:
-        """Whether the executor would break a rule on who shares a worker or a node where it goes."""
-        c = self.frame.compiled
-        if not c.sharing.any:
-            return False
-        after = moved(layout, move)
-        there = after.node_of_executors()
-        return bool(c.sharing.breakers(after.worker, there, c.topology)[move.executor])
+        rules = rules_of(f, layout, hold=c.sharing.any and not switch)  # a switch is within a component
+        e, w, asc_tps = best_transfer(sources, targets, rules, least)
+        return None if e == NOWHERE else (e, w, asc_tps)
 
     def _lacking(self, layout: Layout, case: Literal[1, 2], workers: list[int]) -> Lacking | None:
         if not workers:

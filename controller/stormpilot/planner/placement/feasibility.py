@@ -19,6 +19,15 @@ def refuted(frame: Frame, *, exact_workers: bool) -> Infeasible | None:
     return next(_reasons(frame, exact_workers), None)
 
 
+def surplus_fixed(c: Compiled) -> Infeasible | None:
+    """A topology with more fixed workers than it wants, which have no numbers in a frame."""
+    for t, topology in enumerate(c.model.topologies):
+        if (fixed := len(set(topology.fixed_workers))) > c.workers[t]:
+            text = f"{topology.name}: {fixed} fixed workers and {c.workers[t]} workers wanted"
+            return proof(c, "workers", text, np.flatnonzero(c.topology == t))
+    return None
+
+
 def proof(compiled: Compiled, constraint: str, text: str, executors: Ints) -> Infeasible:
     """A proved Infeasible that names executors."""
     return Infeasible(
@@ -33,14 +42,8 @@ def _reasons(frame: Frame, exact_workers: bool) -> Iterator[Infeasible]:
     needed = int(c.workers.sum()) if exact_workers else fewest
     if needed > c.slots:
         yield proof(c, "slots", f"{needed} workers are needed and the cluster has {c.slots} slots", everyone)
-    for t, topology in enumerate(c.model.topologies):
-        if len(set(topology.fixed_workers)) > c.workers[t]:
-            yield proof(
-                c,
-                "workers",
-                f"{topology.name}: {len(topology.fixed_workers)} fixed workers and {c.workers[t]} workers wanted",
-                everyone[c.topology == t],
-            )
+    if (surplus := surplus_fixed(c)) is not None:
+        yield surplus
     free = ~c.fixed
     for k, mask in enumerate(c.allowed):
         mine = everyone[(c.klass == k) & free]

@@ -169,3 +169,16 @@ def test_workers_beside_small_fixed_ones_hold_the_rest(planner):
     answer = compute(msgspec.structs.replace(model, topologies=[t]), planner)
     assert isinstance(answer, Plan)
     assert groups(answer) == {frozenset({1}), frozenset({2}), frozenset(range(3, 13))}
+
+
+@pytest.mark.parametrize("planner", ["online", "offline", "partition", "default", "best"])
+def test_more_fixed_workers_than_are_wanted_are_a_proof_and_nothing_is_written_beyond_arrays(planner: str) -> None:
+    """Their executors have no number among the workers of the topology."""
+    t = topology("t", {"a": 5}, workers=1)
+    three = [Assigned(start=i, supervisor="n0", port=6700 + i) for i in (1, 2, 3)]
+    t = msgspec.structs.replace(t, assignment=three, fixed_workers=[("n0", 6700 + i) for i in (1, 2, 3)])
+    model = Model(supervisors=[supervisor("n0")], topologies=[topology("s", {"a": 3}), t], traffic=[])
+    answer = compute(model, planner, {})
+    assert isinstance(answer, Infeasible)
+    assert answer.proved
+    assert answer.text == "t: 3 fixed workers and 1 workers wanted"
