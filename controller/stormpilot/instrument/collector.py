@@ -25,7 +25,8 @@ class LoadCollector(LoadReporting, Bolt):  # type: ignore[misc]
 
     def initialize(self, storm_conf: dict[str, Any], context: dict[str, Any]) -> None:
         """Start the writer; a configuration without ZooKeeper is said once, and loads are dropped."""
-        self._book = LoadBook([int(t) for t in context.get("task->component", {})])
+        tasks = [int(t) for t in context.get("task->component", {})]
+        self._book = LoadBook(tasks, self._stormpilot_period_s)
         topology_id = str(storm_conf.get("storm.id") or "")
         try:
             if not topology_id:

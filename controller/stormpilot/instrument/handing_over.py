@@ -123,6 +123,8 @@ class HandingOver:
         self._late: set[int] = set()
         self._damaged: set[str] = set()
         self._unread = ""
+        self._known: tuple[list[dict[str, Any]], list[int]] = ([], [])
+        """Hand-overs and owners when the table could be read last: one that is damaged takes nothing back."""
         self._answered: dict[str, Any] | None = None
         self._trouble = ""
         self._backoff_s = MIN_BACKOFF_S
@@ -183,7 +185,8 @@ class HandingOver:
         """
         answered, self._answered = self._answered, None
         self._save_what_was_done()
-        handovers, owners = self._read(self._store.table(self._table_changed))
+        read = self._read(self._store.table(self._table_changed))
+        handovers, owners = self._known = self._known if read is None else read
         self.own = frozenset(p for p, owner in enumerate(owners) if owner == self._task)
         self._late -= self.own
         by_key = {f"{h['from']}-{h['to']}-{h['begunMs']}": h for h in handovers}
@@ -198,8 +201,11 @@ class HandingOver:
         self._failed = {key: why for key, why in self._failed.items() if key in by_key}
         self._answer(answered)
 
-    def _read(self, data: bytes | None) -> tuple[list[dict[str, Any]], list[int]]:
-        """The hand-overs of the component and the owners of its partitions; nothing where there is no such table."""
+    def _read(self, data: bytes | None) -> tuple[list[dict[str, Any]], list[int]] | None:
+        """The hand-overs of the component and the owners of its partitions: none of them where there is no table.
+
+        None for a table that cannot be read.
+        """
         if data is None:
             return [], []
         try:
@@ -212,7 +218,7 @@ class HandingOver:
             if str(e) != self._unread:
                 log.warning("stormpilot: the routing table cannot be read: %s", e)
             self._unread = str(e)
-            return [], []
+            return None
 
     def _save_what_was_done(self) -> None:
         while self._done:
@@ -234,7 +240,9 @@ class HandingOver:
             self._done.popleft()
 
     def _note_loaded(self, work: Work, trouble: str) -> None:
-        if trouble:
+        if trouble and not work.key:
+            self.work.append(work)  # it is nowhere else
+        elif trouble:
             self._taken.pop(work.key, None)  # offered again with the next look
         elif work.key:
             self._loaded.add(work.key)

@@ -16,7 +16,8 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from itertools import takewhile
 from pathlib import Path
@@ -30,6 +31,8 @@ LOAD_STREAM = "stormpilot_load"
 OURS = "_stormpilot_"
 REPORT_SECS_KEY = "stormpilot.report.secs"
 DEFAULT_REPORT_SECS = 5.0
+MOST_REPORT_SECS = 3600
+"""As much as the hook takes (`HookConfig`)."""
 
 
 class _LoadReportingBase:
@@ -58,7 +61,7 @@ class _LoadReportingBase:
             if not self._stormpilot_can_report(context):
                 self._stormpilot_log(f"the topology declares no stream {LOAD_STREAM}: this task reports no load")
                 return
-            self._stormpilot_period_s = _period_s(storm_conf)
+            self._stormpilot_period_s = _period_s(storm_conf, self._stormpilot_log)
             self._stormpilot_due_s = time.monotonic() + self._stormpilot_period_s
             self._stormpilot_identity = {
                 "task": int(context["taskid"]),
@@ -309,12 +312,19 @@ def _code_of(handler: Any) -> CodeType | None:
     return getattr(handler, "__code__", None) or getattr(called, "__code__", None)
 
 
-def _period_s(storm_conf: Mapping[str, Any]) -> float:
+def _period_s(storm_conf: Mapping[str, Any], say: Callable[[str], None]) -> float:
+    """Seconds between two reports; the default for what is wrong, which is said."""
     value = storm_conf.get(REPORT_SECS_KEY)
-    period_s = DEFAULT_REPORT_SECS if value is None else float(value)
-    if not period_s > 0:
-        raise ValueError(f"{REPORT_SECS_KEY} is {value!r}, expected seconds above 0")
-    return period_s
+    if value is None:
+        return DEFAULT_REPORT_SECS
+    with suppress(TypeError, ValueError):
+        if 0 < float(value) <= MOST_REPORT_SECS:
+            return float(value)
+    say(
+        f"{REPORT_SECS_KEY} is {value!r}, expected seconds above 0, at most {MOST_REPORT_SECS}; using "
+        f"{DEFAULT_REPORT_SECS:g}"
+    )
+    return DEFAULT_REPORT_SECS
 
 
 def _keep_stdout_off_the_protocol(component: Any) -> None:

@@ -18,7 +18,7 @@ MAX_BYTES = 900 * 1024
 MAX_PLAIN_BYTES = 15 * 1024 * 1024
 """Somewhat less than `LOAD` of `messages/limits.py`: unpacked, and its values."""
 MAX_VALUES = 900_000
-SILENT_S = 30.0
+SILENT_S, SILENT_PERIODS = 30.0, 3
 """A process of which nothing came for so long is not the live one, however late it started: clocks of hosts differ."""
 
 
@@ -29,12 +29,17 @@ class LoadBook:
     ----------
     tasks
         The tasks that the topology has: loads of others are refused, so that the book cannot grow.
+    period_s
+        Between two loads of a task.
     clock
         Seconds that only grow.
     """
 
-    def __init__(self, tasks: Collection[int], clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, tasks: Collection[int], period_s: float = 0.0, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._tasks = frozenset(tasks)
+        self._silent_s = max(SILENT_S, SILENT_PERIODS * period_s)
         self._clock = clock
         self._newest: dict[int, tuple[tuple[int, int], float, str]] = {}
 
@@ -55,7 +60,7 @@ class LoadBook:
         if task in self._newest:
             newest, heard_s, _ = self._newest[task]
             other_process = age[0] != newest[0]
-            if age <= newest and not (other_process and now_s - heard_s >= SILENT_S):
+            if age <= newest and not (other_process and now_s - heard_s >= self._silent_s):
                 return False
         self._newest[task] = (age, now_s, load)
         return True

@@ -54,7 +54,7 @@ class WorkerStore:
         self.topology_id = topology_id
         self._hosts = zookeeper_hosts(storm_conf)
         self._login = login_of_worker(storm_conf)
-        owned = self._login.digest is not None
+        self._owned = owned = self._login.digest is not None
         owners = [ACL(Permissions.ALL, _CREATOR)]
         scheme, _, who = str(storm_conf.get("storm.zookeeper.superACL") or "").partition(":")
         if who:
@@ -137,6 +137,8 @@ class WorkerStore:
         self._owner_is_known = False
 
     def _make_parents(self, path: str) -> None:
+        if self._owned and self._request("exists", self.paths.base) is None:  # who makes it decides who writes plans
+            raise StoreUnavailable(f"{self.paths.base} is missing: the scheduler plug-in on Nimbus makes it")
         parts = path.strip("/").split("/")[:-1]
         for depth in range(1, len(parts) + 1):
             shared = depth < len(parts)

@@ -49,7 +49,7 @@ class Compiled:
     current: Ints  # E -> slot now, or -1
     fixed: Bools  # E: its worker must stay as it is
     first_executor: Ints  # T + 1: the executors of topology t are first_executor[t]:first_executor[t + 1]
-    workers: Ints  # T: min(W, E)
+    workers: Ints  # T: min(W, E); executors of fixed workers fill no other one
     component_names: list[tuple[int, str]]  # C: (topology, component id)
     node_limit_mhz: Floats
     node_memory_mb: Floats  # infinite where there is no limit
@@ -202,7 +202,7 @@ def compile_model(model: Model, *, given_up: Collection[tuple[str, str]] = ()) -
     racks = {r: i for i, r in enumerate(sorted({s.rack for s in nodes}))}
     storm_racks = [s.rack if s.storm_rack is None else s.storm_rack for s in nodes]
     hosts = {h: i for i, h in enumerate(sorted({s.host for s in nodes}))}
-    sizes = np.diff(np.array(first, dtype=np.int64))
+    sizes = np.diff(first).astype(np.int64)
     slot_node = np.array([n for n, _ in slots], dtype=np.int64)
     topology_of, component_of = np.array(topology, dtype=np.int64), np.array(component, dtype=np.int64)
     fixed_node = np.where(fixed, slot_node[current] if len(slots) else NOWHERE, NOWHERE)
@@ -220,7 +220,7 @@ def compile_model(model: Model, *, given_up: Collection[tuple[str, str]] = ()) -
         current=current,
         fixed=fixed,
         first_executor=np.array(first, dtype=np.int64),
-        workers=np.minimum(np.array([t.workers for t in model.topologies], dtype=np.int64), sizes),
+        workers=_workers(model, topology_of, current, fixed, sizes),
         component_names=names,
         node_limit_mhz=np.array([s.limit_mhz for s in nodes], dtype=np.float64),
         node_memory_mb=np.array([s.memory_mb if s.memory_mb > 0 else np.inf for s in nodes], dtype=np.float64),
@@ -283,6 +283,14 @@ def _sent(traffic: list[Edge], index: dict[str, dict[int, int]]) -> tuple[Ints, 
     source, target = unique // max(n, 1), unique % max(n, 1)
     other = source != target
     return source[other], target[other], sums[other]
+
+
+def _workers(model: Model, topology: Ints, current: Ints, fixed: Bools, sizes: Ints) -> Ints:
+    """T -> workers that can be used at most: fixed ones, and one for each executor that is in none of them."""
+    wanted = np.array([t.workers for t in model.topologies], dtype=np.int64)
+    held = np.unique(np.stack([topology[fixed], current[fixed]]), axis=1)[0]
+    free = sizes - np.bincount(topology[fixed], minlength=len(sizes))
+    return np.minimum(wanted, np.bincount(held, minlength=len(sizes)) + free)
 
 
 def _current(

@@ -135,7 +135,8 @@ class _Check:
         if wrong := [start for start in executors if times[start] != 1]:
             text = f"{topology.id}: not placed exactly once: {wrong}"
             yield Violation("executor-once", text, [(topology.id, s) for s in wrong])
-        wanted = min(topology.workers, len(executors))
+        free = len(executors) - sum(len(members) for members in fixed.values())
+        wanted = min(topology.workers, len(fixed) + free)
         if len(plan.workers) > wanted or (exact_workers and len(plan.workers) != wanted):
             yield Violation("workers", f"{topology.id}: {len(plan.workers)} workers, expected {wanted}", [])
         yield from _shared_workers(topology, plan, fixed)

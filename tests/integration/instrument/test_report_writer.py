@@ -169,9 +169,28 @@ AUTH = {
 }
 
 
+def made_by_nimbus(reader: KazooClient) -> None:
+    """The folder of all our znodes, in which anybody may create."""
+    reader.ensure_path(Paths().base, acl=[make_acl("world", "anyone", read=True, create=True)])
+
+
+def test_with_authentication_a_topology_does_not_make_itself_the_owner_of_all_znodes(
+    zookeeper: LocalZooKeeper, reader: KazooClient
+) -> None:
+    """Who makes the root decides who writes plans."""
+    with writing(storm_conf(zookeeper, **AUTH)) as (writer, _):
+        writer.offer([load(1)])
+        wait_for(lambda: not writer._available, "the writer to be refused")
+        assert reader.exists(Paths().base) is None
+        made_by_nimbus(reader)
+        writer.offer([load(2)])
+        wait_for(lambda: written_seq(reader) is not None, "the report")
+
+
 def test_with_authentication_only_the_topology_changes_its_reports_and_anyone_reads(
     zookeeper: LocalZooKeeper, reader: KazooClient
 ) -> None:
+    made_by_nimbus(reader)
     with writing(storm_conf(zookeeper, **AUTH)) as (writer, _):
         writer.offer([load(1)])
         wait_for(lambda: written_seq(reader) == 1, "the report")
@@ -185,6 +204,7 @@ def test_with_authentication_storms_superuser_may_remove_them(zookeeper: LocalZo
     """Nimbus clears away what killed topologies leave."""
     nimbus = make_digest_acl_credential("nimbus", "root")
     more = {**AUTH, "storm.zookeeper.superACL": f"digest:{nimbus}"}
+    made_by_nimbus(reader)
     with writing(storm_conf(zookeeper, **more)) as (writer, _):
         writer.offer([load(1)])
         wait_for(lambda: written_seq(reader) == 1, "the report")
@@ -195,6 +215,7 @@ def test_with_authentication_storms_superuser_may_remove_them(zookeeper: LocalZo
 
 def test_with_authentication_another_topology_writes_beside_it(zookeeper: LocalZooKeeper, reader: KazooClient) -> None:
     other = {**AUTH, "storm.zookeeper.topology.auth.payload": "wordcount:other"}
+    made_by_nimbus(reader)
     with (
         writing(storm_conf(zookeeper, **AUTH)) as (first, _),
         writing(storm_conf(zookeeper, **other), "wordcount-2-1") as (second, _),

@@ -59,6 +59,43 @@ def test_a_state_that_unpacks_to_more_than_was_ever_saved_is_refused() -> None:
         unpacked(bomb)
 
 
+def test_a_table_that_is_damaged_for_a_moment_saves_nothing_a_second_time(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The key was forgotten, drained again, and the few states that came late written over the saved ones."""
+    store.tell((A, B, "save", [P]))
+    handing = HandingOver(store, "t-1", "count", A)
+    handing.poll()
+    handing.done(handing.work.popleft(), {P: {"the": 2}})
+    handing.poll()
+    kept, own = dict(store.kept), handing.own
+    assert len(kept) == 1
+    with monkeypatch.context() as damaged:
+        damaged.setattr(store, "table", lambda _: b"{")
+        handing.poll()
+    assert handing.own == own
+    handing.poll()
+    assert not handing.work
+    assert store.kept == kept
+
+
+def test_states_that_could_not_be_saved_are_offered_until_they_are_taken_back(store: Store) -> None:
+    """They are nowhere else: a hook that raised once for them lost them."""
+    store.tell((A, B, "save", [P]))
+    handing = HandingOver(store, "t-1", "count", A)
+    handing.poll()
+    handing.done(handing.work.popleft(), {P: {"no JSON"}})
+    handing.poll()
+    back = handing.work.popleft()
+    assert back.states == [(P, {"no JSON"})]
+    handing.done(back, trouble="not now")
+    handing.poll()
+    assert handing.work.popleft() == back
+    handing.done(back)
+    handing.poll()
+    assert not handing.work
+
+
 def test_a_hook_that_always_raises_is_called_once_for_each_look(store: Store) -> None:
     store.kept[f"{A}-{B}-1-7-0"] = packed({P: {"the": 2}})[0]
     store.tell((A, B, "load", [P]), owners={P: B})

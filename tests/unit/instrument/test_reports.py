@@ -74,6 +74,16 @@ def test_a_process_on_a_host_whose_clock_is_behind_is_heard_once_the_one_before_
     assert not book.add(load(3, behind_ms, seq=2)), "the same again is nothing new, however late"
 
 
+def test_a_process_that_reports_once_a_minute_is_not_silent_between_two_reports() -> None:
+    now_s = [0.0]
+    book = LoadBook([3], period_s=60.0, clock=lambda: now_s[0])
+    assert book.add(load(3, start_ms=2000, seq=1))
+    now_s[0] = 50.0
+    assert not book.add(load(3, start_ms=1000, seq=99)), "of the process before"
+    now_s[0] = 180.0
+    assert book.add(load(3, start_ms=1000, seq=100))
+
+
 def test_a_task_that_the_topology_does_not_have_is_refused() -> None:
     book = LoadBook([3])
     assert not book.add(load(4))

@@ -275,7 +275,7 @@ class _Problem:
                 amounts = {self._amount + r * count + int(i): 1.0 for i in own}
                 self._rows.append((amounts, -math.inf, number * float(hosts.limits[r, k])))
             self._rows.append(({int(i): 1.0 for i in own}, -math.inf, float(number * hosts.slots[k])))
-            for n in SHARES:
+            for n in SHARES if hosts.limits[0, k] > 0 else ():  # what takes no CPU is no share of any
                 more = own[low[own] >= float(hosts.limits[0, k]) / (n + 1) * (1 - 1e-12)]
                 # a level that begins just there holds topologies with exactly that part, of which one more fits
                 self._rows.append(({int(i): 1.0 for i in more}, -math.inf, float(number * n)))

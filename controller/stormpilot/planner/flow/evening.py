@@ -48,16 +48,17 @@ def evened(
     """
     c, rules = flow.compiled, search.rules
     limit_mhz = rules.limit_mhz
-    if not (limit_mhz > 0).all():
+    some = limit_mhz > 0  # others have nothing to fill
+    if not some.any():
         return layout
     tries = min(tries, TRIES * len(rules.movable))
 
     def fullest(one: Layout) -> float:
-        return float((flow.predict(to_slots(search.frame, one)).node_load_mhz / limit_mhz).max())
+        return float((flow.predict(to_slots(search.frame, one)).node_load_mhz[some] / limit_mhz[some]).max())
 
     load_mhz: Floats = flow.predict(to_slots(search.frame, layout)).node_load_mhz
     restarted = search.restarted(layout)
-    full, even = fullest(layout), float(load_mhz.sum() / limit_mhz.sum())
+    full, even = fullest(layout), float(load_mhz[some].sum() / limit_mhz.sum())
     for _ in range(ROUNDS):
         if full - even <= LESS or left_s() <= 0:
             break

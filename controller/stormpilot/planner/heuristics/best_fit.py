@@ -5,12 +5,31 @@ On a node a topology fills one worker before it opens the next, as Storm's own r
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from stormpilot.model.compiled import NOWHERE, Bools, Floats, Ints
+from stormpilot.model.values import Infeasible
 from stormpilot.planner.placement.layout import Frame, Layout
+from stormpilot.planner.placement.result import Result
+from stormpilot.printable import counted
 
 SLACK = 1 + 1e-9
+
+
+def with_note(frame: Frame, answer: Layout | Infeasible, worker_memory_mb: float | None) -> Result | Infeasible:
+    """The answer, with a note where repair, which does not know the most memory of one worker, went beyond it."""
+    if isinstance(answer, Infeasible):
+        return answer
+    held_mb = np.bincount(answer.worker, frame.compiled.memory_mb, frame.workers)
+    most_mb = math.inf if worker_memory_mb is None else worker_memory_mb * SLACK
+    beyond = held_mb[(held_mb > most_mb) & (answer.sizes() > 1) & ~frame.fixed]
+    if not len(beyond):
+        return Result(answer)
+    workers = counted(len(beyond), "worker holds", "workers hold")
+    text = f"{workers} more than worker_memory_mb, up to {beyond.max():,.0f} MB: with it no plan was found"
+    return Result(answer, (text,))
 
 
 class Filling:

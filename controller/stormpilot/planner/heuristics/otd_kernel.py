@@ -78,7 +78,7 @@ def rules_of(frame: Frame, layout: Layout, *, hold: bool) -> Rules:
         size=layout.sizes(),
         most=s.most_executors,
         heap=s.heap_mb,
-        worker_heap=np.bincount(layout.worker, s.heap_mb, frame.workers),
+        worker_heap=np.bincount(layout.worker, s.heap_mb, frame.workers).astype(np.float64),
         most_heap=s.most_heap_mb,
         kind=s.kind,
         apart=s.apart,

@@ -1,7 +1,9 @@
 """The other planners as members of the portfolio of `best`: what they would answer is a candidate before it searches.
 
-So `best` is by construction not dearer than any of them with default parameters, as far as the clock leaves time to ask
-them. Searches start from what `partition` and `online` find; the others are judged only.
+So `best` is by construction not dearer than those that it asks, with their default parameters: all where no clock runs
+and there are at most `QUICK_BELOW` executors; with a clock, those for which it leaves time, and none of the greedy ones
+where it leaves enough for searches that find more. Searches start from what `partition` and `online` find; the others
+are judged only.
 """
 
 from __future__ import annotations

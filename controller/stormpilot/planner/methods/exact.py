@@ -33,7 +33,7 @@ from stormpilot.planner.placement.problem import (
     no_limits,
 )
 from stormpilot.planner.placement.result import Result
-from stormpilot.planner.repair import wrong
+from stormpilot.planner.repair import given_up, wrong
 from stormpilot.planner.search.annealing import (
     Annealer,
 )
@@ -138,11 +138,11 @@ def solve(frame: Frame, params: Params, rng: np.random.Generator, left_s: LeftS)
         return problem.refuted()
     annealer = Annealer(frame, objective, limits)
     layouts = [] if hint is None else [hint]
-    if status != "unknown":
-        found = split(frame, problem, limits, rng, left_s)
-        layouts += [] if wrong(frame, found).any() else [found]  # what workers share is no part of the proof
+    found = None if status == "unknown" else split(frame, problem, limits, rng, left_s)
+    if found is not None and not wrong(frame, found).any():  # what workers share is no part of the proof
+        layouts.append(found)
     if not layouts:
-        return problem.unknown()
+        return problem.unknown() if found is None else given_up(frame, found, cut=False)
     layout = min(layouts, key=annealer.traffic)
     value = annealer.traffic(layout)
     proved = value <= bound + NEAR * abs(bound) + 1e-9 * cost.total

@@ -18,14 +18,15 @@ import numpy as np
 from stormpilot.model.compiled import NOWHERE, Bools, Compiled, Floats, Ints
 from stormpilot.model.values import Infeasible
 from stormpilot.planner.admission import topology_order
-from stormpilot.planner.heuristics.best_fit import Filling, parts
+from stormpilot.planner.heuristics.best_fit import Filling, parts, with_note
 from stormpilot.planner.heuristics.component_graph import component_graph, executors_of, is_system
 from stormpilot.planner.methods.rsm import check_worker_memory
-from stormpilot.planner.placement.layout import Frame, Layout, empty_layout, running_layout
+from stormpilot.planner.placement.layout import Frame, empty_layout, running_layout
 from stormpilot.planner.placement.problem import (
     LeftS,
     no_limits,
 )
+from stormpilot.planner.placement.result import Result
 from stormpilot.planner.repair import repaired
 
 
@@ -44,7 +45,7 @@ class Params:
         check_worker_memory(self.worker_memory_mb)
 
 
-def place(frame: Frame, params: Params, rng: np.random.Generator, left_s: LeftS) -> Layout | Infeasible:
+def place(frame: Frame, params: Params, rng: np.random.Generator, left_s: LeftS) -> Result | Infeasible:
     """Topologies in the order across users; then repair where no node was found."""
     c = frame.compiled
     layout = running_layout(frame) if params.keep_present else empty_layout(frame)
@@ -59,7 +60,8 @@ def place(frame: Frame, params: Params, rng: np.random.Generator, left_s: LeftS)
             takes = filling.takes(e)
             if takes.any():
                 filling.put(e, first_node(c, filling, takes))
-    return repaired(frame, layout, no_limits(c, exact_workers=params.exact_workers), None, left_s)
+    found = repaired(frame, layout, no_limits(c, exact_workers=params.exact_workers), None, left_s)
+    return with_note(frame, found, params.worker_memory_mb)
 
 
 @dataclass(frozen=True)

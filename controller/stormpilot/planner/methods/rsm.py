@@ -17,13 +17,14 @@ import numpy as np
 from stormpilot.errors import UsageError
 from stormpilot.model.compiled import NOWHERE, Compiled, Floats
 from stormpilot.model.values import Infeasible
-from stormpilot.planner.heuristics.best_fit import Filling, parts
+from stormpilot.planner.heuristics.best_fit import Filling, parts, with_note
 from stormpilot.planner.heuristics.component_graph import breadth_first, component_graph, executors_of
-from stormpilot.planner.placement.layout import Frame, Layout, empty_layout, running_layout
+from stormpilot.planner.placement.layout import Frame, empty_layout, running_layout
 from stormpilot.planner.placement.problem import (
     LeftS,
     no_limits,
 )
+from stormpilot.planner.placement.result import Result
 from stormpilot.planner.repair import repaired
 
 SAME_RACK, OTHER_RACK = 0.5, 1.0  # network distance from the reference node; the node itself (and its host) is at 0
@@ -59,7 +60,7 @@ def check_worker_memory(worker_memory_mb: float | None) -> None:
         raise UsageError(f"worker_memory_mb is {worker_memory_mb}, expected MB > 0")
 
 
-def place(frame: Frame, params: Params, rng: np.random.Generator, left_s: LeftS) -> Layout | Infeasible:
+def place(frame: Frame, params: Params, rng: np.random.Generator, left_s: LeftS) -> Result | Infeasible:
     """Topologies in the model's order; then repair where no node was found."""
     c = frame.compiled
     layout = running_layout(frame) if params.keep_present else empty_layout(frame)
@@ -74,7 +75,8 @@ def place(frame: Frame, params: Params, rng: np.random.Generator, left_s: LeftS)
             if takes.any():
                 reference = int(np.argmin(np.where(takes, distance(c, filling, params, e, reference), np.inf)))
                 filling.put(e, reference)
-    return repaired(frame, layout, no_limits(c, exact_workers=params.exact_workers), None, left_s)
+    found = repaired(frame, layout, no_limits(c, exact_workers=params.exact_workers), None, left_s)
+    return with_note(frame, found, params.worker_memory_mb)
 
 
 def sweeps(c: Compiled, t: int) -> list[int]:

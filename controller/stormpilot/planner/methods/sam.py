@@ -17,6 +17,7 @@ from stormpilot.errors import UsageError
 from stormpilot.model.compiled import NOWHERE, Bools, Floats, Ints
 from stormpilot.model.values import Infeasible
 from stormpilot.planner.heuristics.component_graph import breadth_first, component_graph, executors_of
+from stormpilot.planner.methods.default import needs_slot
 from stormpilot.planner.placement.feasibility import refuted
 from stormpilot.planner.placement.layout import Frame, empty_layout
 from stormpilot.planner.placement.problem import (
@@ -99,7 +100,7 @@ class _Packing:
         f, c = self.frame, self.frame.compiled
         own = np.arange(f.first_worker[t], f.first_worker[t + 1])
         self.open, self.unused, self.node = [], own[~f.fixed[own]].tolist(), 0
-        self.others = int((c.workers[t + 1 :] > 0).sum())
+        self.others = sum(needs_slot(f, later) for later in range(t + 1, c.topologies))
         pending = list(self._groups(t))
         while pending:
             rest = []

@@ -79,7 +79,7 @@ def shift_to(g: Space, e: int, b: int, n: int, temperature: float, price: float,
         if is_forbidden(g, e, m):
             delta -= price * g.box[0].mhz_per_forbidden
     if g.box[0].sharing:
-        delta -= price * g.box[0].mhz_per_forbidden * mends(g, e)
+        delta -= price * g.box[0].mhz_per_forbidden * mends(g, e, n)
     if g.box[0].restart_cost > 0.0:
         home = g.executors[e].home
         c = idle_worker(g, g.executors[e].topology, n) if b == NOWHERE else b
@@ -126,7 +126,7 @@ def try_swap(g: Space, e: int, f: int, temperature: float, price: float, charge:
             forbidden = int(is_forbidden(g, e, m)) + int(is_forbidden(g, f, n))
             delta -= price * g.box[0].mhz_per_forbidden * forbidden
     if g.box[0].sharing:
-        delta -= price * g.box[0].mhz_per_forbidden * (mends(g, e) + mends(g, f))
+        delta -= price * g.box[0].mhz_per_forbidden * (mends(g, e, n) + mends(g, f, m))
     if g.box[0].restart_cost > 0.0:
         delta += g.box[0].restart_cost * _restarts(g, e, f, a, b, to_e, to_f)
     if not accepts(g, delta, temperature):

@@ -76,16 +76,16 @@ def breaks(g: Space, e: int) -> bool:
 
 
 @jit
-def mends(g: Space, e: int) -> int:
-    """Violations that end if e leaves its worker and node, in forbidden executors."""
+def mends(g: Space, e: int, to: int) -> int:
+    """Violations that end if e leaves its worker for another one on node `to`, in forbidden executors."""
     if not g.box[0].sharing or not g.box[0].forbidden:
         return 0
     a = g.executors[e].worker
     found = clashes(g, e, a)
     if not takes_heap(g, g.executors[e].topology, a, 0.0):
         found += 1
-    if g.kind[e] != NOWHERE:
-        n = g.workers[a].node
+    n = g.workers[a].node
+    if g.kind[e] != NOWHERE and n != to:
         for r in range(len(g.room)):
             if g.demand[g.kind[e], r] > 0.0 and lacks(g, r, n, g.taken[r, n]) > 0:
                 found += 1

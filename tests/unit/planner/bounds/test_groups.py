@@ -66,3 +66,17 @@ def test_holds_after_any_time_and_the_higher_of_both_bounds_counts():
     assert grouped_bound(c, lambda: 0.0) == 0.0
     higher = proved_bound(c)
     assert max(once, inter_node_bound(c)) * (1 - 1e-9) <= higher <= plan.metrics["inter_node_tps"]
+
+
+def test_what_takes_no_cpu_fills_no_part_of_a_node_without_any():
+    """The two that take no CPU fit on the large node, which has none to give; it was said to hold one of them."""
+    cpu_mhz = {"t": 50.0, "u": 0.0, "v": 0.0}
+    made = [topology(n, {"a": 2}, cpu_mhz=mhz, memory_mb=5.0) for n, mhz in cpu_mhz.items()]
+    nodes = [supervisor("large", 6, memory_mb=100.0), *(supervisor(f"n{i}", memory_mb=5.0) for i in range(8))]
+    idle = [msgspec.structs.replace(s, cpu_limit_mhz=0.0) for s in nodes]
+    rates = [e for n in cpu_mhz for e in traffic(n, {(1, 2): 10.0})]
+    model = Model(supervisors=[supervisor("n9", memory_mb=10.0), *idle], topologies=made, traffic=rates)
+    plan = compute(model, "best", {"iterations": 2000})
+    assert isinstance(plan, Plan)
+    assert plan.metrics["inter_node_tps"] == 0
+    assert grouped_bound(compile_model(model)) == pytest.approx(0, abs=1e-6)

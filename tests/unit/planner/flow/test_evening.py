@@ -41,6 +41,15 @@ def four(*limits_mhz: float) -> Model:
 
 
 @pytest.mark.parametrize("seed", range(5))
+def test_a_node_without_room_leaves_no_other_nodes_uneven(seed: int) -> None:
+    """Of one group of topologies a node may have nothing left: n0 and n1 were then left as they were, at 93%."""
+    plan = compute(four(900.0, 450.0, 0.0), "best", {"iterations": 4000}, seed=seed, traffic="flow")
+    assert isinstance(plan, Plan)
+    assert plan.metrics["flow_inter_node_tps"] == pytest.approx(0)
+    assert plan.metrics["flow_max_load_ratio"] < 0.75
+
+
+@pytest.mark.parametrize("seed", range(5))
 def test_of_plans_of_the_same_traffic_the_one_with_the_freest_nodes_is_taken(seed: int) -> None:
     """n1 has room for half as much: with 300 or 240 MHz it is as full as n0 with the rest, or freer."""
     plan = compute(four(900.0, 450.0), "best", {"iterations": 4000}, seed=seed, traffic="flow")

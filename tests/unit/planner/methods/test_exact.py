@@ -148,3 +148,15 @@ def test_models_that_are_too_large_are_refused_with_the_size():
 def test_bad_parameters_are_refused(params):
     with pytest.raises(UsageError):
         compute(two_chains(), "exact", params)
+
+
+def test_what_rules_on_workers_forbid_is_not_put_down_to_the_clock():
+    """Three heaps of 300 MB in two workers of 500 MB: their sum fits, no packing does."""
+    t = topology("t", {"a": 3}, workers=2)
+    t = msgspec.structs.replace(
+        t, worker_heap_mb=500.0, components=[msgspec.structs.replace(x, heap_mb=300.0) for x in t.components]
+    )
+    answer = compute(Model(supervisors=[supervisor("n1")], topologies=[t]), "exact")
+    assert isinstance(answer, Infeasible)
+    assert "time was over" not in answer.text
+    assert answer.constraint == "what may share a worker or a node"

@@ -134,3 +134,17 @@ def test_every_parameter_keeps_the_constraints_and_moves_nothing_from_its_own_re
 def test_wrong_parameters_are_refused_by_name(params):
     with pytest.raises(UsageError, match=next(iter(params))):
         Params(**params)
+
+
+@pytest.mark.parametrize("name", ["rsm", "ras-order"])
+def test_a_note_says_where_the_most_memory_of_a_worker_is_not_kept(name):
+    """Ten executors of 500 MB need five workers of 1,000 MB, and may have two."""
+    t = topology("t", {"a": 10}, workers=2, memory_mb=500.0)
+    model = Model(supervisors=[supervisor("n0", memory_mb=10_000.0)], topologies=[t])
+    plan = compute(model, name, {"worker_memory_mb": 1000.0})
+    assert isinstance(plan, Plan)
+    (note,) = plan.notes
+    assert "more than worker_memory_mb, up to 4,000 MB" in note
+    roomy = compute(model, name, {"worker_memory_mb": 2500.0})
+    assert isinstance(roomy, Plan)
+    assert roomy.notes == []

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from builders import supervisor, topology, traffic, two_chains
 from random_models import models
 from stormpilot.model.compiled import compile_model
-from stormpilot.model.values import Infeasible, Model
+from stormpilot.model.values import Assigned, Infeasible, Model
 from stormpilot.planner.placement.feasibility import refuted
-from stormpilot.planner.placement.layout import Layout, empty_layout, frame_of
+from stormpilot.planner.placement.layout import Layout, empty_layout, frame_of, running_layout
 from stormpilot.planner.placement.objective import objective_of
 from stormpilot.planner.placement.problem import (
     Limits,
@@ -23,6 +23,7 @@ from stormpilot.planner.placement.problem import (
 from stormpilot.planner.repair import completed
 from stormpilot.planner.search import annealing_kernel
 from stormpilot.planner.search.annealing import LATE_TRIES, Annealer
+from stormpilot.planner.search.sharing import mends
 from stormpilot.planner.search.start import space
 from stormpilot.planner.search.state import Space, layout_of
 
@@ -210,3 +211,19 @@ def test_a_search_that_never_fits_ends_soon_after_its_time() -> None:
     found = search.search(start, np.random.default_rng(1), 10**9, lambda: -1.0, timed=True)
     assert found.violation > 0
     assert found.tries <= 1000 + LATE_TRIES
+
+
+def test_who_stays_on_a_node_mends_nothing_of_what_the_node_lacks() -> None:
+    """Four executors of one GPU each on a node that has three: one that leaves mends that, others do not."""
+    t = topology("t", {"a": 4}, workers=4)
+    t = msgspec.structs.replace(
+        t, components=[msgspec.structs.replace(x, resources={"gpu": 1.0}) for x in t.components]
+    )
+    nodes = [msgspec.structs.replace(supervisor(n), resources={"gpu": 3.0}) for n in ("n0", "n1")]
+    placed = [Assigned(start=i, supervisor="n0", port=6700 + i % 2) for i in (1, 2, 3, 4)]
+    model = Model(supervisors=nodes, topologies=[msgspec.structs.replace(t, assignment=placed)])
+    frame = frame_of(compile_model(model))
+    annealer = Annealer(frame, objective_of(frame.compiled, "inter_node"), no_limits(frame.compiled))
+    runs = running_layout(frame)
+    g = space(annealer.template, runs.worker, runs.node, 1)
+    assert [mends(g, 0, to) for to in (0, 1)] == [0, 1]

@@ -21,7 +21,7 @@ public final class TaskCounters {
       return this == SPOUT || this == SHELL_SPOUT;
     }
 
-    public boolean isShell() {
+    boolean isShell() {
       return this == SHELL_SPOUT || this == SHELL_BOLT;
     }
   }
@@ -31,7 +31,7 @@ public final class TaskCounters {
   private final Kind kind;
   private final boolean spout;
   private final boolean acker;
-  private final boolean shell;
+  private volatile boolean shell;
   private final boolean tracked;
   private final Threads threads;
   private final PairCounts received;
@@ -39,6 +39,7 @@ public final class TaskCounters {
   private final LatencyBuckets latency;
   private final OwnedCount acked = new OwnedCount();
   private final OwnedCount emitted = new OwnedCount();
+  private final OwnedCount sentOut = new OwnedCount();
   private final OwnedCount completed = new OwnedCount();
   private final OwnedCount failed = new OwnedCount();
   private final OwnedCount timed = new OwnedCount();
@@ -75,6 +76,7 @@ public final class TaskCounters {
     this.shell = kind.isShell();
     this.tracked = tracked;
     this.threads = threads;
+    threads.join();
     this.received =
         spout
             ? new PairCounts(-1)
@@ -99,7 +101,8 @@ public final class TaskCounters {
 
   /**
    * Something was emitted. A receiver counts it, but for what goes to a spout: it executes nothing.
-   * Of a spout only the start of a tuple tree is counted here.
+   * Of a spout the start of a tuple tree is counted here, and what it sends: without ids there are
+   * no trees.
    */
   public void emitted(String stream, Iterable<Integer> outTasks) {
     if (spout) {
@@ -108,6 +111,8 @@ public final class TaskCounters {
       }
       if (Acker.ACKER_INIT_STREAM_ID.equals(stream)) {
         emitted.increment(byOwner());
+      } else {
+        sentOut.increment(byOwner());
       }
     } else if (acker) {
       for (Integer to : outTasks) {
@@ -143,6 +148,14 @@ public final class TaskCounters {
   /** A spout tuple failed, or took too long. */
   public void failed() {
     failed.increment(byOwner());
+  }
+
+  /**
+   * A process works for it, as for components of Storm's multilang that are declared in Java, whose
+   * kind does not tell: other threads that emit and ack are its own.
+   */
+  public void startsProcess() {
+    shell = true;
   }
 
   private void learnOwn() {
@@ -227,6 +240,9 @@ public final class TaskCounters {
    * What the task had to do with, in tuples: by this the CPU that no executor owns is shared out.
    */
   public long tuples() {
-    return received.total() + emitted.get() + completed.get() + sent.total();
+    return received.total()
+        + Math.max(emitted.get(), sentOut.get())
+        + completed.get()
+        + sent.total();
   }
 }

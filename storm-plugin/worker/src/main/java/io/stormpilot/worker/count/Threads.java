@@ -6,8 +6,9 @@ package io.stormpilot.worker.count;
  */
 public final class Threads {
 
-  private static final int MAX_HELPERS = 4;
+  private static final int MAX_HELPERS_OF_TASK = 4;
 
+  private int tasks;
   private volatile Thread own;
   private volatile Thread[] helpers = {};
 
@@ -21,6 +22,11 @@ public final class Threads {
     return helpers.clone();
   }
 
+  /** One more task has this executor. */
+  synchronized void join() {
+    tasks++;
+  }
+
   /** {@code thread} executes the tuples of this executor. */
   public void setOwn(Thread thread) {
     own = thread;
@@ -28,7 +34,7 @@ public final class Threads {
 
   /** {@code thread} emitted or acked for a task of it. */
   public synchronized void addHelper(Thread thread) {
-    if (helpers.length >= MAX_HELPERS) {
+    if (helpers.length >= MAX_HELPERS_OF_TASK * tasks) {
       return;
     }
     for (Thread known : helpers) {

@@ -12,7 +12,8 @@ import java.util.Set;
 
 /**
  * CPU of one executor since its start: its threads in the JVM, and the processes that its thread
- * started for shell components. Never goes back, whatever ends meanwhile.
+ * started, as components of Storm's multilang do, however they are declared. Never goes back,
+ * whatever ends meanwhile.
  */
 public final class ExecutorCpu {
 
@@ -62,14 +63,13 @@ public final class ExecutorCpu {
     for (Thread helper : threads.helpers()) {
       read(helper);
     }
-    if (isShell() && threads.own() != null) {
-      if (childNanos.size() < tasks.size()) {
-        for (Child child : proc.childrenOf(threads.own().getName())) {
-          childNanos.putIfAbsent(child, 0L);
-        }
+    if (threads.own() != null && childNanos.size() < tasks.size()) {
+      for (Child child : proc.childrenOf(threads.own().getName())) {
+        childNanos.putIfAbsent(child, 0L);
+        tasks.forEach(TaskCounters::startsProcess);
       }
-      childNanos.replaceAll(this::grown);
     }
+    childNanos.replaceAll(this::grown);
   }
 
   /** CPU in the JVM at the last reading. */
@@ -89,12 +89,11 @@ public final class ExecutorCpu {
         : childNanos.values().stream().mapToLong(Long::longValue).sum();
   }
 
-  /** What its child processes hold in memory, MB; 0 where none is known. */
+  /** What its child processes, and those that they started, hold in memory, MB; 0 without any. */
   public double childMb() {
     double sum = 0;
     for (Child child : childNanos.keySet()) {
-      Double held = proc.cpuNanos(child) < 0 ? null : proc.residentMb(Long.toString(child.pid()));
-      sum += held == null ? 0 : held;
+      sum += proc.memoryMb(child);
     }
     return sum;
   }
@@ -127,10 +126,6 @@ public final class ExecutorCpu {
 
   private Threads threads() {
     return tasks.get(0).threads();
-  }
-
-  private boolean isShell() {
-    return tasks.get(0).kind().isShell();
   }
 
   /** How Storm names the thread of an executor. */

@@ -111,11 +111,37 @@ public final class Proc {
 
   /** CPU of a process and of what it started; -1 where it is gone. */
   public long cpuNanos(Child child) {
+    Set<Long> processes = withDescendants(child);
+    long ticks = 0;
+    for (long pid : processes) {
+      long[] own = stat(pid);
+      ticks += own == null ? 0 : own[0];
+    }
+    return processes.isEmpty() ? -1 : ticks * NANOS_PER_TICK;
+  }
+
+  /**
+   * What a process and what it started hold in memory, MB; 0 where it is gone. Where there are
+   * several, pages that they share count once, if the kernel tells.
+   */
+  public double memoryMb(Child child) {
+    Set<Long> processes = withDescendants(child);
+    double sum = 0;
+    for (long pid : processes) {
+      String kib = processes.size() > 1 ? field(pid + "/smaps_rollup", "Pss:") : null;
+      Double held =
+          kib == null ? residentMb(Long.toString(pid)) : Long.parseLong(kib) / KIB_PER_MIB;
+      sum += held == null ? 0 : held;
+    }
+    return sum;
+  }
+
+  /** Ids of a process and of all that it started; empty where it is gone. */
+  private Set<Long> withDescendants(Child child) {
     long[] stat = stat(child.pid());
     if (stat == null || stat[1] != child.startTicks()) {
-      return -1;
+      return Set.of();
     }
-    long ticks = stat[0];
     Set<Long> found = new LinkedHashSet<>(Set.of(child.pid()));
     List<Long> parents = List.of(child.pid());
     while (!parents.isEmpty() && found.size() < MAX_PROCESSES) {
@@ -124,14 +150,12 @@ public final class Proc {
         for (Child one : childrenOf(parent)) {
           if (found.add(one.pid())) {
             started.add(one.pid());
-            long[] own = stat(one.pid());
-            ticks += own == null ? 0 : own[0];
           }
         }
       }
       parents = started;
     }
-    return ticks * NANOS_PER_TICK;
+    return found;
   }
 
   /** The processes that one started and that live. */

@@ -2,11 +2,11 @@ package io.stormpilot.worker.report;
 
 import io.stormpilot.worker.measure.Host;
 import io.stormpilot.worker.measure.Proc;
-import java.net.InetAddress;
 import java.net.UnknownHostException;
 import java.util.Map;
 import org.apache.storm.Config;
 import org.apache.storm.task.WorkerTopologyContext;
+import org.apache.storm.utils.Utils;
 
 /**
  * Which worker this is.
@@ -50,7 +50,7 @@ record Worker(
       return configured.toString().strip();
     }
     try {
-      return InetAddress.getLocalHost().getHostName();
+      return Utils.hostname(); // whole, as its supervisor calls itself
     } catch (UnknownHostException e) {
       return "unknown";
     }

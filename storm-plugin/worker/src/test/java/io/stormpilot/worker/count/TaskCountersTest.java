@@ -129,6 +129,42 @@ class TaskCountersTest {
     assertSame(Thread.currentThread(), threads.own());
   }
 
+  /** One that extends Storm's ShellBolt is a Java bolt to Storm. */
+  @Test
+  void threadThatAcksForAJavaBoltWithAProcessWorksForIt() throws InterruptedException {
+    TaskCounters bolt = counters(Kind.BOLT);
+    bolt.executed(tuple(2, "default"), null);
+    bolt.startsProcess();
+    Thread reader = new Thread(() -> bolt.acked(tuple(2, "default")));
+    reader.start();
+    reader.join();
+    assertArrayEquals(new Thread[] {reader}, threads.helpers());
+  }
+
+  @Test
+  void everyTaskOfAnExecutorMayHaveAReaderThread() throws InterruptedException {
+    for (int task = 0; task < 8; task++) {
+      TaskCounters shell = counters(Kind.SHELL_BOLT);
+      shell.executed(tuple(2, "default"), null);
+      Thread reader = new Thread(() -> shell.acked(tuple(2, "default")));
+      reader.start();
+      reader.join();
+    }
+    assertEquals(8, threads.helpers().length);
+  }
+
+  /** Without ids there are no trees that begin or complete. */
+  @Test
+  void spoutThatEmitsWithoutIdsHadToDoWithWhatItSent() {
+    TaskCounters spout = counters(Kind.SPOUT);
+    spout.emitted("default", List.of(5));
+    spout.emitted("default", List.of());
+    assertEquals(2, spout.tuples());
+    assertEquals(0, spout.emittedCount());
+    spout.emitted(Acker.ACKER_INIT_STREAM_ID, List.of(7));
+    assertEquals(2, spout.tuples(), "the start of a tree is no second tuple");
+  }
+
   @Test
   void threadsThatAJavaBoltAcksFromBelongToNobody() throws InterruptedException {
     TaskCounters bolt = counters(Kind.BOLT);

@@ -148,6 +148,23 @@ class ProcTest {
     assertTrue(new Proc().residentMb("self") > 1);
   }
 
+  /** A component behind a shell: what is large is not what the executor started. */
+  @Test
+  void whatAChildStartedCountsInItsMemoryAndPagesThatTheyShareOnce() throws IOException {
+    process(77, "sh", 1, 0, 4242);
+    Files.writeString(root.resolve("77/status"), "VmRSS:\t 2048 kB\n");
+    Child child = new Child(77, 4242);
+    assertEquals(2, proc().memoryMb(child));
+    started(77, "78 79");
+    process(78, "python", 1, 0, 4243);
+    Files.writeString(root.resolve("78/status"), "VmRSS:\t 512000 kB\n");
+    process(79, "python", 1, 0, 4244);
+    Files.writeString(root.resolve("79/status"), "VmRSS:\t 512000 kB\n");
+    Files.writeString(root.resolve("79/smaps_rollup"), "Rss: 512000 kB\nPss:   102400 kB\n");
+    assertEquals(2 + 500 + 100, proc().memoryMb(child));
+    assertEquals(0, proc().memoryMb(new Child(77, 1)), "another process of that id");
+  }
+
   @Test
   void fastestCoreCounts() throws IOException {
     Files.writeString(

@@ -1,5 +1,6 @@
 package io.stormpilot.worker.measure;
 
+import static io.stormpilot.Eventually.eventually;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNull;
@@ -14,13 +15,18 @@ import io.stormpilot.worker.count.TaskCounters.Kind;
 import io.stormpilot.worker.count.Threads;
 import io.stormpilot.worker.measure.WorkerReadings.Reading;
 import io.stormpilot.worker.measure.WorkerReadings.TaskReading;
+import java.io.IOException;
 import java.lang.management.ManagementFactory;
 import java.lang.management.ThreadMXBean;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import org.apache.storm.Constants;
 import org.apache.storm.executor.bolt.BoltExecutor;
 import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.condition.EnabledOnOs;
 import org.junit.jupiter.api.condition.OS;
@@ -154,6 +160,55 @@ class WorkerReadingsTest {
     assertEquals(1, during.tasks().get(0).queue());
     assertNull(during.tasks().get(1).queue());
     assertNull(readings.read(true).tasks().get(0).queue());
+  }
+
+  /** Storm's own examples extend ShellBolt: no kind tells that a process works for them. */
+  @Test
+  @EnabledOnOs(OS.LINUX)
+  void processOfAComponentThatIsDeclaredInJavaIsIts() throws Exception {
+    Threads threads = new Threads();
+    TaskCounters task = task(8, threads);
+    readings.add(task);
+    CountDownLatch started = new CountDownLatch(1);
+    CountDownLatch ends = new CountDownLatch(1);
+    Process[] process = new Process[1];
+    Thread executor =
+        new Thread(
+            () -> {
+              try {
+                process[0] = new ProcessBuilder("sh", "-c", "while :; do :; done").start();
+                task.executed(FakeTuples.tuple(1, "default"), null);
+                started.countDown();
+                ends.await();
+              } catch (IOException | InterruptedException e) {
+                throw new IllegalStateException(e);
+              }
+            },
+            "Thread-23-mid-executor[8, 8]");
+    executor.start();
+    started.await();
+    try {
+      Assumptions.assumeTrue(
+          Files.exists(Path.of("/proc/self/task/" + ProcessHandle.current().pid() + "/children")),
+          "this kernel does not tell children");
+      TaskReading read =
+          eventually(
+              "CPU of the process",
+              Duration.ofSeconds(300),
+              () -> {
+                TaskReading now = readings.read(true).tasks().get(0);
+                return now.childCpuS() != null && now.childCpuS() > 0.05 ? now : null;
+              });
+      assertTrue(read.memoryMb() > 0, "" + read);
+      Thread reader = new Thread(() -> task.acked(FakeTuples.tuple(1, "default")));
+      reader.start();
+      reader.join();
+      assertEquals(1, threads.helpers().length);
+    } finally {
+      process[0].destroyForcibly();
+      ends.countDown();
+      executor.join();
+    }
   }
 
   private static void gauge(MetricRegistry metrics, String end, int value) {
