@@ -78,9 +78,19 @@ def component(connection: ZooKeeper, topology_id: str, name: str) -> ComponentPa
 
 def test_one_line_in_nimbus_measures_a_topology_that_knows_nothing_of_it(jar: Path) -> None:
     with installed({"topology.auto.task.hooks": [LOAD_HOOK]}) as (cluster, connection):
-        topology_id = submit(cluster, HERE / "project", "java_only", jar, **{"bench.phases": [[3600, 300]]})
+        topology_id = submit(cluster, HERE / "project", "java_shell", jar, **{"bench.phases": [[3600, 300]]})
         wait_until(lambda: len(loads(connection, topology_id)) == 3, "every component to be measured")
-        wait_until(lambda: any(received(t) > 0 for t in loads(connection, topology_id)["sink"]), "tuples to be counted")
+        wait_until(
+            lambda: all(received(t) > 0 for t in loads(connection, topology_id)["shell"]), "tuples to be counted"
+        )
+
+        def of_its_process() -> float:
+            (shell,) = loads(connection, topology_id)["shell"]
+            return shell.child_cpu_s or 0.0
+
+        wait_until(lambda: of_its_process() > 0.5, "CPU of the process of a component that is declared in Java")
+        others = [t for name, found in loads(connection, topology_id).items() if name != "shell" for t in found]
+        assert {t.child_cpu_s for t in others} == {None}
 
 
 def test_the_validator_measures_every_topology_and_makes_those_routable_that_ask_for_it(
