@@ -40,7 +40,7 @@ PLANNER_LAYERS: tuple[tuple[str, ...], ...] = (
     ("search", "heuristics"),
     ("bounds",),
     ("admission", "registry", "repair", "explain"),
-    ("methods",),
+    ("methods", "latency_search"),
     ("flow",),
     ("shared_memory", "wishes", "saved_cpu", "least_latency"),
     ("__init__",),

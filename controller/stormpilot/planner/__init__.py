@@ -6,7 +6,8 @@
 - `registry.py`: what a planner is; `admission.py`: which topologies come first, and which are left out
 - `placement/`: placements in the making, how they become slots, what is minimised, what cannot be
 - `search/`: the local search on measured pairs; `flow/`: plans on what shuffles will really send
-- `least_latency.py`: plans between packed and spread out, judged by latency; objective `latency` of `best`
+- `least_latency.py`: plans between packed and spread out, judged by latency; objective `latency` of `best`.
+  `latency_search.py`: single moves that lower it
 - `shared_memory.py`, `wishes.py`, `saved_cpu.py`: plans that leave room for the memory that components share, that use
   favored nodes first, and that need the CPU that their places save
 - `budget.py`, `search/rounds.py`, `search/parallel.py`: how long `best` searches, in which runs, on how many cores;
@@ -203,7 +204,7 @@ def compute(
         def by_network(part: Model, left_s: LeftS) -> Plan | Infeasible:
             return compute(part, chosen, network, seed=seed, left_s=left_s, partial=partial, traffic=traffic)
 
-        return with_least_latency(model, by_network, left_s, traffic=traffic, exact_workers=exact_workers)
+        return with_least_latency(model, by_network, left_s, seed=seed, traffic=traffic, exact_workers=exact_workers)
 
     def with_rules(whole: Model, left_s: LeftS) -> Plan | Infeasible:
         return with_wishes(whole, lambda tried, left_s: with_shared_memory(tried, plan_one, left_s), left_s)

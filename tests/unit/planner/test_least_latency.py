@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 import msgspec
+import numpy as np
 import pytest
 
 from stormpilot.errors import UsageError
+from stormpilot.model.compiled import compile_model
 from stormpilot.model.cost import evaluate
 from stormpilot.model.flow.model import flow_model
 from stormpilot.model.values import (
@@ -22,6 +26,9 @@ from stormpilot.model.values import (
 )
 from stormpilot.model.violations import violations
 from stormpilot.planner import compute
+from stormpilot.planner.flow.planning import Traffic
+from stormpilot.planner.latency_search import lowered
+from stormpilot.planner.placement.layout import Layout, frame_of, running_layout
 
 
 def pairs(load_cores: float, *, running: bool = False) -> Model:
@@ -134,3 +141,71 @@ def test_predicted_metrics_are_by_the_limits_of_the_model_itself() -> None:
 def test_other_planners_refuse_it() -> None:
     with pytest.raises(UsageError, match="objective is 'latency'"):
         compute(pairs(0.1), "partition", {"objective": "latency"})
+
+
+def unlike_cores() -> Model:
+    """The pairs on nodes of as much CPU: `a` has twelve cores, `b` four that are three times as fast."""
+    one = pairs(0.5)
+    a, b = one.supervisors
+    fast = msgspec.structs.replace(b, cores=4, mhz=3000)
+    return msgspec.structs.replace(one, supervisors=[msgspec.structs.replace(a, cores=12), fast])
+
+
+@pytest.mark.parametrize("traffic", ["measured", "flow"])
+def test_single_moves_find_faster_cores_for_what_sends_nothing_between_nodes(traffic: Traffic) -> None:
+    """By its traffic any placement is as good that has each pair on one node."""
+    model = unlike_cores()
+    params = {"objective": "latency", "iterations": 2000}
+    answer = compute(model, "best", params, seed=1, traffic=traffic)
+    assert isinstance(answer, Plan)
+    assert violations(model, answer) == []
+    assert {w.supervisor for t in answer.topologies for w in t.workers} == {"b"}
+
+
+def test_single_moves_keep_what_is_fixed_and_what_a_rule_says() -> None:
+    """A sink runs on slow cores and must stay there; sources may share no worker with sinks."""
+    model = unlike_cores()
+    (t,) = model.topologies
+    t = msgspec.structs.replace(
+        t,
+        workers=5,
+        apart=[("sink", "source")],
+        assignment=[Assigned(start=2, supervisor="a", port=1)],
+        fixed_workers=[("a", 1)],
+    )
+    nodes_ = [msgspec.structs.replace(s, slots=[1, 2, 3]) for s in model.supervisors]
+    model = msgspec.structs.replace(model, supervisors=nodes_, topologies=[t])
+    answer = planned(model, "latency")
+    assert violations(model, answer) == []
+    assert ("a", 1) in {(w.supervisor, w.port) for w in answer.topologies[0].workers}
+
+
+def test_no_move_is_made_for_next_to_nothing() -> None:
+    """Moves that win less than a thousandth each would restart workers for it."""
+    frame = frame_of(compile_model(pairs(0.5, running=True)))
+    start = running_layout(frame)
+    tried: list[Layout] = []
+
+    def ms(layout: Layout) -> float:
+        tried.append(layout)
+        return 100.0 if layout is start else 99.95
+
+    found = lowered(frame, start, ms, lambda _: True, np.random.default_rng(0), lambda: math.inf)
+    assert found is start
+    assert len(tried) > 50
+
+
+def test_the_search_ends_with_the_clock() -> None:
+    frame = frame_of(compile_model(pairs(0.5, running=True)))
+    left = iter([1.0, 0.5])
+    asked: list[Layout] = []
+    start = running_layout(frame)
+    lowered(
+        frame,
+        start,
+        lambda x: (asked.append(x), 1.0)[1],
+        lambda _: True,
+        np.random.default_rng(0),
+        lambda: next(left, 0.0),
+    )
+    assert len(asked) <= 2
