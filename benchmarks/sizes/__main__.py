@@ -61,7 +61,8 @@ def main() -> int:
             for file in cluster.results(OUT, case)
             for one in [json.loads(file.read_text())]
         ]
-        found["left"] = sum(not cluster.result(OUT, case, n).exists() for case, n in wanted)
+        every = {*wanted, *((case, 1) for case in known)}
+        found["left"] = sum(not cluster.result(OUT, case, n).exists() for case, n in every)
     found["day"] = {v: json.loads(file.read_text()) for v in day.VARIANTS if (file := day.result(OUT, v)).exists()}
     published = json.loads((RESULTS / "sizes.json").read_text())
     if found["cluster"] == published["cluster"]:

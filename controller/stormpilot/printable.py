@@ -36,12 +36,16 @@ def printable_json(document: str, encoding: str = "utf-8") -> str:
 
 
 def without_login(place: str) -> str:
-    """A path or a URI without a login, and without options, which may hold one."""
+    """A path or a URI without a login, which may hold slashes, and without options, which may hold one."""
     scheme, found, rest = place.partition("://")
     if not found:
         return place
+    rest = rest.partition("?")[0]
+    login, _, after = rest.rpartition("@")
+    if ":" in login:
+        return f"{scheme}://{after}"
     host, slash, path = rest.partition("/")
-    return f"{scheme}://{host.rpartition('@')[2]}{slash}{path.partition('?')[0]}"
+    return f"{scheme}://{host.rpartition('@')[2]}{slash}{path}"
 
 
 def whole(value: float) -> str:

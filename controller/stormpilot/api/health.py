@@ -42,8 +42,9 @@ def alive(board: ProcessStatus, config: Config) -> Health:
 
 @dataclass(frozen=True)
 class LeaderSeen:
-    """The age of the state that the leader wrote last (seconds), or why that is not known."""
+    """The age of the state that the leader wrote last (seconds), and its name; or why that is not known."""
 
+    name: str = ""
     age_s: float | None = None
     why_not: str = "which has written nothing yet"
 
@@ -63,7 +64,7 @@ def ready(board: ProcessStatus, config: Config, leader: LeaderSeen) -> Health:
         if leader.age_s is None:
             return _health(board, False, f"standby for {board.leader}, {leader.why_not}")
         fresh = leader.age_s <= limit_s
-        return _health(board, fresh, f"standby for {board.leader}, whose last cycle was {leader.age_s:.0f} s ago")
+        return _health(board, fresh, f"standby for {leader.name}, whose last cycle was {leader.age_s:.0f} s ago")
     return _health(board, False, board.part)
 
 

@@ -66,7 +66,10 @@ class Source:
         return self._zookeeper
 
     def status(self) -> dict[str, Any]:
-        """The status as `stormpilot status -f json` prints it, at most `FRESH_S` old."""
+        """The status as `stormpilot status -f json` prints it, at most `FRESH_S` old.
+
+        What was readable once and is not any more is shown as it was, with the problem, as the controller has it.
+        """
         with self._lock:
             if self._kept is None or time.monotonic() - self._kept[0] > FRESH_S:
                 answer: dict[str, Any] | StormpilotError
@@ -90,8 +93,7 @@ class Source:
             state = decode(node.data, ControllerState, path)
         except StormpilotError as e:
             return LeaderSeen(why_not=f"whose state cannot be read: {e}")
-        self.board.leader = state.controller
-        return LeaderSeen(age_s=(self._now_ms() - state.written_at_ms) / 1000)
+        return LeaderSeen(name=state.controller, age_s=(self._now_ms() - state.written_at_ms) / 1000)
 
     def model(self) -> Model:
         """The model of the last cycle, with the rates measured; `ProblemError` 503 where that was not our cycle."""

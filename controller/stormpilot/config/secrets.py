@@ -15,9 +15,8 @@ def described_openly(config: Config) -> dict[str, Any]:
     """Every setting by its dotted path, without tokens in addresses, logins, and hashes of passwords."""
     values = dict(describe(config))
     if url := values["notify.url"]:
-        scheme, _, rest = str(url).partition("://")
-        host = rest.partition("/")[0].rpartition("@")[2].partition("?")[0]
-        values["notify.url"] = f"{scheme}://{host}/{SECRET}"
+        scheme, _, rest = without_login(str(url)).partition("://")
+        values["notify.url"] = f"{scheme}://{rest.partition('/')[0]}/{SECRET}"
     if directory := values["traffic_log.dir"]:
         values["traffic_log.dir"] = without_login(str(directory))
     scheme, _, who = str(values["zookeeper.nimbus_acl"] or "").partition(":")

@@ -86,6 +86,13 @@ class MoveTracker:
 
         Where somebody else changed or locked the znode, that costs this topology alone; it is logged when it begins.
         """
+        try:  # before the state: what is not written into the history now is found again with the next observation
+            self._judge(state)
+            if state.plan_id is not None and never_ran(state) != never_ran(was):
+                why = state.text.removeprefix("rejected: ") if never_ran(state) else ""
+                self.publisher.reject(state.topology_id, state.plan_id, why)
+        except NOT_OURS as e:
+            log.warning("the history does not tell what became of a plan", topology=name, plan=state.plan_id, why=e)
         try:
             self.publisher.follow(state)
         except NOT_OURS as e:
@@ -94,13 +101,6 @@ class MoveTracker:
             self._unwritten.add(state.topology_id)
             return False
         self._unwritten.discard(state.topology_id)
-        try:
-            self._judge(state)
-            if state.plan_id is not None and never_ran(state) != never_ran(was):
-                why = state.text.removeprefix("rejected: ") if never_ran(state) else ""
-                self.publisher.reject(state.topology_id, state.plan_id, why)
-        except NOT_OURS as e:
-            log.warning("the history does not tell what became of a plan", topology=name, plan=state.plan_id, why=e)
         return True
 
     def _judge(self, state: MoveState) -> None:

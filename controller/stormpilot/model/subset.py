@@ -240,13 +240,14 @@ def with_room_for(model: Model, stays: Mapping[str, Collection[int]]) -> Model:
 def with_survivors_fixed(model: Model) -> Model:
     """The model in which topologies that lost a part of their executors keep every worker that still runs.
 
-    These have room on their nodes. The same object when there is none: nobody lost anything, or everything. A port that
-    its supervisor no longer has keeps no worker; nor does a topology that is to have fewer workers than still run.
+    These have room on their nodes. The same object when there is none: nobody lost anything, or everything. A port
+    that its supervisor no longer has keeps no worker; nor does a topology that may have no more workers than still
+    run: what it lost has no place in those.
     """
     slots = all_slots(model)
     torn = [t for t in model.topologies if 0 < len(t.assignment) < len(t.executors)]
     runs = {t.id: {(a.supervisor, a.port) for a in t.assignment} & slots for t in torn}
-    lost = {t.id: {a.start for a in t.assignment} for t in torn if len(runs[t.id]) <= t.workers}
+    lost = {t.id: {a.start for a in t.assignment} for t in torn if len(runs[t.id]) < t.workers}
     if not lost:
         return model
     return msgspec.structs.replace(

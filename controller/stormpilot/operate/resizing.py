@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
@@ -183,7 +184,8 @@ class Resizing:
                 after={"workers": slots, "threads": dict(self.threads)},
                 text=text,
             )
-            Operator(self.zookeeper, self.paths, by, self._why()).write([], then)
+            with suppress(UnreachableError):  # its record alone may be lost: Storm has been asked
+                Operator(self.zookeeper, self.paths, by, self._why()).write([], then)
         tell("waiting until Nimbus has the new threads")
 
         def there(snapshot: TopologySnapshot) -> bool:

@@ -58,7 +58,11 @@ def history(operator: Operator, topology_id: str) -> list[HistoryStep]:
                 entries.append(decode(node.data, HistoryEntry, path))
             except UsageError:
                 continue
-    plans = [e for e, is_whole in zip(entries, whole_plans(entries), strict=True) if is_whole or e.rejected]
+    plans = [
+        e
+        for e, is_whole in zip(entries, whole_plans(entries), strict=True)
+        if is_whole or (e.rejected and not e.rollout_of)
+    ]
     whole = [e for e in plans if not e.rejected]
     rollout, _ = operator.read(operator.paths.rollout(topology_id), Rollout)
     first = 0

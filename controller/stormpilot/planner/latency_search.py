@@ -22,7 +22,7 @@ LESS = 1e-3
 TRIES, MOST_TRIES = 100, 10_000
 """Of a search without a clock: per executor that may move, and in all."""
 SHIFTS, SWAPS, RELOCATIONS = 0.4, 0.7, 0.85
-"""What is tried, below this of a number from 0 to 1; above it two workers exchange their nodes."""
+"""Which move is tried: below each of a number from 0 to 1; above the last two workers exchange their nodes."""
 
 
 def lowered(

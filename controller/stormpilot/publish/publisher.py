@@ -22,7 +22,8 @@ from stormpilot.zookeeper.transaction import Append, Put, Step, TooLargeError, c
 log = structlog.get_logger(__name__)
 
 KEPT_PLANS = 20
-"""Number of whole plans of a topology in `plan-history/`; as many steps of rollouts are kept beside them."""
+"""Number of whole plans of a topology in `plan-history/`; as many others are kept beside them: steps of rollouts, and
+plans that were rejected."""
 HISTORY_NUMBER = re.compile("0[0-9]{9}")
 """Names of plans in a history, with ten digits, of which none needs the first; anybody may have put others beside."""
 NOT_OURS = (ConflictError, DeniedError, TooLargeError)
@@ -256,14 +257,19 @@ class Publisher:
                 return
 
     def _prune(self, topology_id: str) -> None:
-        """Keep the newest whole plans of a history and as many others: steps, and what is none of ours."""
+        """Keep the newest whole plans of a history and as many others: steps, rejected plans, and what is none of ours.
+
+        What ran before the first plan is kept as long as that, also where it was rejected.
+        """
         (names,) = self._zookeeper.children([self.paths.plan_history(topology_id)])
         names = sorted(names, reverse=True)
         ours = [n for n in names if HISTORY_NUMBER.fullmatch(n)][: 2 * KEPT_PLANS + 1]
         nodes = self._zookeeper.read([self.paths.plan_history(topology_id, n) for n in ours], keep_denied=True)
         entries = [None if node is None else _entry(node.data, n) for n, node in zip(ours, nodes, strict=True)]
         whole = [n for n, is_whole in zip(ours, whole_plans(entries), strict=True) if is_whole]
-        others = [n for n in names if n not in whole]
+        first = {n for n, e in zip(ours, entries, strict=True) if e is not None and e.former and e.rejected}
+        first = set() if len(whole) > KEPT_PLANS else first
+        others = [n for n in names if n not in whole and n not in first]
         for name in [*whole[KEPT_PLANS:], *others[KEPT_PLANS:]]:
             self._zookeeper.delete(self.paths.plan_history(topology_id, name))
 

@@ -137,7 +137,7 @@ def test_readiness_of_a_standby_costs_zookeeper_one_znode_and_says_what_it_canno
         assert client.get("/readyz").json()["text"].startswith(f"standby for {NAME}, whose last cycle was")
         assert read_paths == [api.source.paths.controller]
         api.zookeeper.denied.add(api.source.paths.controller)
-        assert client.get("/readyz").json()["text"].startswith(f"standby for {NAME}, whose state cannot be read: ")
+        assert client.get("/readyz").json()["text"].startswith("standby for n2:8, whose state cannot be read: ")
 
 
 def test_config_shows_no_secret(api: Api) -> None:

@@ -82,7 +82,7 @@ def test_leader_is_ready_after_its_first_cycle_and_while_cycles_come() -> None:
 def test_standby_is_ready_behind_a_leader_whose_state_is_fresh(age_s: float | None, ok: bool) -> None:
     b, _ = board()
     b.become("standby", leader="n2:8")
-    found = ready(b, CONFIG, LeaderSeen(age_s))
+    found = ready(b, CONFIG, LeaderSeen("n2:8", age_s))
     assert found.ok is ok
     assert "n2:8" in found.text
 

@@ -11,6 +11,7 @@ from stormpilot.cli import app
 from stormpilot.config import Config, NotifySection, ZooKeeperSection
 from stormpilot.config.secrets import described_openly
 from stormpilot.config.sections import TrafficLogSection
+from stormpilot.printable import without_login
 
 SECRETIVE = """\
 notify: {url: 'https://ann:TOPSECRET@hooks.example/services/TOPSECRET?token=TOPSECRET'}
@@ -30,6 +31,24 @@ def test_logins_tokens_and_hashes_are_not_told() -> None:
     assert values["notify.url"] == "https://hooks.example/..."
     assert values["traffic_log.dir"] == "s3://bucket/log"
     assert values["zookeeper.nimbus_acl"] == "digest:storm:..."
+
+
+@pytest.mark.parametrize(
+    ("told", "of"),
+    [
+        ("s3a://bucket/x", "s3a://KEY:SECRET/SECRET@bucket/x"),
+        ("s3://bucket", "s3://bucket?secret_key=SECRET"),
+        ("hdfs://ann@nn:8020/log", None),
+        ("/var/log/a:b@c", None),
+    ],
+)
+def test_a_place_is_told_without_its_login(told: str, of: str | None) -> None:
+    assert without_login(of or told) == told.replace("ann@", "")
+
+
+def test_an_address_whose_login_has_a_slash_is_told_without_it() -> None:
+    values = described_openly(Config(notify=NotifySection(url="https://ann:SE/CRET@hooks.example/SECRET")))
+    assert values["notify.url"] == "https://hooks.example/..."
 
 
 def test_what_is_not_set_is_told_as_such() -> None:

@@ -68,7 +68,7 @@ def test_model_after_a_plan_has_its_assignment() -> None:
 
 def test_workers_that_run_are_fixed_in_a_topology_that_lost_others_and_free_in_one_that_lost_none() -> None:
     whole, torn = topology(SPREAD, name="whole"), topology(SPREAD, name="torn")
-    torn = msgspec.structs.replace(torn, assignment=torn.assignment[1:])
+    torn = msgspec.structs.replace(torn, assignment=torn.assignment[1:], workers=3)
     before = model(whole, torn)
     fixed = {t.name: t.fixed_workers for t in with_survivors_fixed(before).topologies}
     assert fixed == {"whole": [], "torn": sorted({(a.supervisor, a.port) for a in torn.assignment})}
@@ -144,6 +144,14 @@ def test_parts_taken_one_by_one_leave_each_what_the_sum_of_the_others_does_not_h
     assert all(parts.alone(t.id) == parts.of([t.id]) == subset(whole, [t.id]) for t in whole.topologies)
     gone = parts.alone("ended-1")
     assert (gone.topologies, gone.traffic, gone.supervisors) == ([], [], parts.of([]).supervisors)
+
+
+def test_a_topology_without_a_worker_for_what_it_lost_keeps_none_and_others_keep_theirs() -> None:
+    """Of two workers both run, after a rebalance to fewer; in them is no place for what the third one had."""
+    full = topology({("a", 1): (1,), ("b", 1): (2, 3)}, name="full")
+    torn = topology({("a", 2): (1,)}, name="torn")
+    fixed = {t.name: t.fixed_workers for t in with_survivors_fixed(model(full, torn)).topologies}
+    assert fixed == {"full": [], "torn": [("a", 2)]}
 
 
 def test_a_topology_that_is_to_have_fewer_workers_than_run_keeps_none_of_them() -> None:

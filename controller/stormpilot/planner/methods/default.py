@@ -13,7 +13,7 @@ import numpy as np
 
 from stormpilot.model.compiled import NOWHERE, Compiled, Ints
 from stormpilot.model.values import Infeasible
-from stormpilot.planner.placement.layout import Frame, Layout, empty_layout
+from stormpilot.planner.placement.layout import Frame, Layout, empty_layout, need_slot
 from stormpilot.planner.placement.problem import (
     LeftS,
     no_limits,
@@ -40,8 +40,10 @@ def deal(frame: Frame, layout: Layout, topologies: Sequence[int], order: Callabl
     """
     compiled = frame.compiled
     free = compiled.slots_per_node() - np.bincount(layout.node[layout.node != NOWHERE], minlength=compiled.nodes)
-    for i, t in enumerate(topologies):
-        left = sum(needs_slot(frame, later) for later in topologies[i + 1 :])
+    needy = need_slot(frame)
+    left = int(needy[list(topologies)].sum())
+    for t in topologies:
+        left -= int(needy[t])  # those after it
         own = np.arange(frame.first_worker[t], frame.first_worker[t + 1])
         own = own[~frame.fixed[own]]
         nodes = (order or interleaved)(free)[: max(min(len(own), int(free.sum()) - left), 0)]
@@ -52,14 +54,6 @@ def deal(frame: Frame, layout: Layout, topologies: Sequence[int], order: Callabl
         executors = executors[~compiled.fixed[executors]]
         if len(workers):
             layout.worker[executors] = workers[np.arange(len(executors)) % len(workers)]
-
-
-def needs_slot(frame: Frame, t: int) -> bool:
-    """Whether topology t has executors to place, and no fixed worker."""
-    lo, hi = frame.first_worker[t : t + 2]
-    return not frame.fixed[lo:hi].any() and bool(
-        frame.compiled.first_executor[t] < frame.compiled.first_executor[t + 1]
-    )
 
 
 def component_order(compiled: Compiled, t: int) -> Ints:

@@ -142,7 +142,7 @@ def solve(frame: Frame, params: Params, rng: np.random.Generator, left_s: LeftS)
     if found is not None and not wrong(frame, found).any():  # what workers share is no part of the proof
         layouts.append(found)
     if not layouts:
-        return problem.unknown() if found is None else given_up(frame, found, cut=False)
+        return problem.unknown() if found is None else given_up(frame, found, cut=status != "optimal")
     layout = min(layouts, key=annealer.traffic)
     value = annealer.traffic(layout)
     proved = value <= bound + NEAR * abs(bound) + 1e-9 * cost.total

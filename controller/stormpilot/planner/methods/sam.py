@@ -17,9 +17,8 @@ from stormpilot.errors import UsageError
 from stormpilot.model.compiled import NOWHERE, Bools, Floats, Ints
 from stormpilot.model.values import Infeasible
 from stormpilot.planner.heuristics.component_graph import breadth_first, component_graph, executors_of
-from stormpilot.planner.methods.default import needs_slot
 from stormpilot.planner.placement.feasibility import refuted
-from stormpilot.planner.placement.layout import Frame, empty_layout
+from stormpilot.planner.placement.layout import Frame, empty_layout, need_slot
 from stormpilot.planner.placement.problem import (
     LeftS,
     no_limits,
@@ -93,14 +92,15 @@ class _Packing:
         self.open: list[int] = []
         self.unused: list[int] = []
         self.node = 0  # the last one that something was put on
+        self.needy = need_slot(frame)
         self.others = 0  # topologies that still need a slot
 
     def pack(self, t: int) -> None:
         """Sweep over the components: a full bundle, or what is left, of each; until nothing is left."""
-        f, c = self.frame, self.frame.compiled
+        f = self.frame
         own = np.arange(f.first_worker[t], f.first_worker[t + 1])
         self.open, self.unused, self.node = [], own[~f.fixed[own]].tolist(), 0
-        self.others = sum(needs_slot(f, later) for later in range(t + 1, c.topologies))
+        self.others = int(self.needy[t + 1 :].sum())
         pending = list(self._groups(t))
         while pending:
             rest = []

@@ -79,6 +79,14 @@ def frame_of(compiled: Compiled) -> Frame:
     return Frame(compiled, first, topology, home, home_node, home_slot, fixed)
 
 
+def need_slot(frame: Frame) -> Bools:
+    """T -> whether it has executors to place, and no fixed worker."""
+    c = frame.compiled
+    fixed = np.bincount(frame.topology[frame.fixed], minlength=c.topologies)
+    needy: Bools = (np.diff(c.first_executor) > 0) & (fixed == 0)
+    return needy
+
+
 def empty_layout(frame: Frame) -> Layout:
     """Nothing placed but the fixed workers."""
     layout = Layout(

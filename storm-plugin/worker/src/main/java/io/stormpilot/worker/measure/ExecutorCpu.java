@@ -22,9 +22,11 @@ public final class ExecutorCpu {
   private final Polling polling;
   private final List<TaskCounters> tasks = new ArrayList<>();
   private final Map<Thread, Long> threadNanos = new HashMap<>();
-  private final Map<Child, Long> childNanos = new HashMap<>();
+  private final Map<Child, Long> childNanos = new HashMap<>(); // of those that live
   private final Map<Child, Long> childBefore = new HashMap<>();
   private final Set<Child> fell = new HashSet<>();
+  private long endedNanos;
+  private boolean hadChild;
 
   ExecutorCpu(JvmCpu jvm, Proc proc, WakeUps wakeUps) {
     this.jvm = jvm;
@@ -63,13 +65,33 @@ public final class ExecutorCpu {
     for (Thread helper : threads.helpers()) {
       read(helper);
     }
-    if (threads.own() != null && childNanos.size() < tasks.size()) {
-      for (Child child : proc.childrenOf(threads.own().getName())) {
-        childNanos.putIfAbsent(child, 0L);
+    readChildren(threads.own());
+  }
+
+  /**
+   * Read the processes that its thread started. One that outlives a reading works for the component
+   * (others, of a Java component, run a command and end): threads that emit and ack are its own.
+   */
+  private void readChildren(Thread own) {
+    for (Child child : List.copyOf(childNanos.keySet())) {
+      long now = proc.cpuNanos(child);
+      if (now < 0) {
+        endedNanos += childNanos.remove(child);
+        childBefore.remove(child);
+        fell.remove(child);
+      } else {
+        childNanos.computeIfPresent(child, (one, told) -> grown(one, told, now));
         tasks.forEach(TaskCounters::startsProcess);
       }
     }
-    childNanos.replaceAll(this::grown);
+    if (own != null && childNanos.size() < tasks.size()) {
+      for (Child child : proc.childrenOf(own.getName())) {
+        if (!childNanos.containsKey(child)) {
+          hadChild = true;
+          childNanos.put(child, grown(child, 0, Math.max(0, proc.cpuNanos(child))));
+        }
+      }
+    }
   }
 
   /** CPU in the JVM at the last reading. */
@@ -84,9 +106,9 @@ public final class ExecutorCpu {
 
   /** CPU of the child processes at the last reading, or null where none is known. */
   public Long childNanos() {
-    return childNanos.isEmpty()
-        ? null
-        : childNanos.values().stream().mapToLong(Long::longValue).sum();
+    return hadChild
+        ? Long.valueOf(endedNanos + childNanos.values().stream().mapToLong(Long::longValue).sum())
+        : null;
   }
 
   /** What its child processes, and those that they started, hold in memory, MB; 0 without any. */
@@ -102,12 +124,8 @@ public final class ExecutorCpu {
    * CPU of a child process so far. What of it the kernel forgets, with a process that nobody waited
    * for, stays counted; what is used later counts from there, as soon as two readings are lower.
    */
-  private long grown(Child child, long told) {
-    long now = proc.cpuNanos(child);
+  private long grown(Child child, long told, long now) {
     long before = childBefore.getOrDefault(child, 0L);
-    if (now < 0) {
-      return told; // it ended
-    }
     boolean lower = now < before;
     if (!lower || fell.contains(child)) {
       childBefore.put(child, now);

@@ -1,0 +1,96 @@
+package io.stormpilot.worker.measure;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNull;
+
+import io.stormpilot.worker.count.FakeTuples;
+import io.stormpilot.worker.count.TaskCounters;
+import io.stormpilot.worker.count.TaskCounters.Kind;
+import io.stormpilot.worker.count.Threads;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** The processes of an executor, told by files as {@code /proc} has them. */
+class ExecutorCpuTest {
+
+  private static final long TICK = 10_000_000L;
+
+  @TempDir Path root;
+
+  private final Threads threads = new Threads();
+  private final TaskCounters task = new TaskCounters(3, "mid", Kind.BOLT, 9, true, threads);
+
+  private ExecutorCpu cpu() {
+    JvmCpu jvm = new JvmCpu();
+    ExecutorCpu cpu = new ExecutorCpu(jvm, new Proc(root), new WakeUps(jvm));
+    cpu.add(task);
+    task.executed(FakeTuples.tuple(1, "default"), null); // this thread is the executor's
+    return cpu;
+  }
+
+  private void children(String pids) throws IOException {
+    Path folder = Files.createDirectories(root.resolve("self/task/10"));
+    String name = Thread.currentThread().getName();
+    Files.writeString(folder.resolve("comm"), name.substring(0, Math.min(15, name.length())));
+    Files.writeString(folder.resolve("children"), pids);
+  }
+
+  private void process(int pid, int ticks) throws IOException {
+    Files.createDirectories(root.resolve("" + pid));
+    String rest = ") S 1 1 1 0 -1 4194304 9 9 0 0 " + ticks + " 0 0 0 20 0 1 0 " + pid + " 1\n";
+    Files.writeString(root.resolve(pid + "/stat"), pid + " (x" + rest);
+  }
+
+  private void ends(int pid) throws IOException {
+    Files.delete(root.resolve(pid + "/stat"));
+  }
+
+  private int helpersAfterAnAckFromAnotherThread() throws InterruptedException {
+    Thread other = new Thread(() -> task.acked(FakeTuples.tuple(1, "default")));
+    other.start();
+    other.join();
+    return threads.helpers().length;
+  }
+
+  @Test
+  void processThatIsStartedAnewCountsBesideTheOneThatEnded() throws IOException {
+    ExecutorCpu cpu = cpu();
+    children("");
+    cpu.read();
+    assertNull(cpu.childNanos());
+    children("77");
+    process(77, 100);
+    cpu.read();
+    assertEquals(100 * TICK, cpu.childNanos());
+    process(77, 150);
+    cpu.read();
+    ends(77);
+    children("78");
+    process(78, 30);
+    cpu.read();
+    process(78, 40);
+    cpu.read();
+    assertEquals((150 + 40) * TICK, cpu.childNanos());
+  }
+
+  /** A Java bolt that runs a command now and then has no process of its own. */
+  @Test
+  void commandThatEndsMakesNoOtherThreadTheComponents() throws Exception {
+    ExecutorCpu cpu = cpu();
+    children("77");
+    process(77, 1);
+    cpu.read();
+    ends(77);
+    children("");
+    cpu.read();
+    assertEquals(0, helpersAfterAnAckFromAnotherThread());
+    children("78");
+    process(78, 1);
+    cpu.read();
+    cpu.read();
+    assertEquals(1, helpersAfterAnAckFromAnotherThread(), "of one that stays");
+  }
+}
