@@ -99,8 +99,9 @@ class Cycle:
         """Take in what was observed, and answer requests; the report with what is known before any plan."""
         model, now_ms, config = readiness.model, observation.at_ms, self.current.config
         if self.memory.live is None and (left := observation.seen.controller) is not None:
-            gone = {g.supervisor: min(g.seen_ms, now_ms) for g in left.supervisors_gone}
-            self.memory = replace(self.memory, supervisors_seen_ms=gone)
+            seen = {c.supervisor: min(left.written_at_ms, now_ms) for c in left.capacities}
+            seen |= {g.supervisor: min(g.seen_ms, now_ms) for g in left.supervisors_gone}
+            self.memory = replace(self.memory, supervisors_seen_ms=seen)
         self.memory = self.memory.observe(model, now_ms).keep_only(observation.seen.topologies)
         running = self._measured(observation, readiness)
         moves = self.move_tracker.observe(observation, model, running)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import msgspec
@@ -13,6 +13,7 @@ from stormpilot.control.current_config import CurrentConfig
 from stormpilot.control.outbox import Outbox
 from stormpilot.control.rollout_gates import running_rollouts
 from stormpilot.decide.effect import WINDOW_SLACK, Facts, give_up_rollback, never_ran, step
+from stormpilot.decide.events import Event
 from stormpilot.decide.reasons import Reason
 from stormpilot.decide.restarts import KEPT_RESTARTS
 from stormpilot.messages.controller_state import Restart
@@ -28,6 +29,16 @@ from stormpilot.publish.publisher import NOT_OURS, Publisher
 log = structlog.get_logger(__name__)
 
 
+@dataclass(frozen=True)
+class Step:
+    """A step of the effect check of a topology, and what is told of it."""
+
+    before: MoveState
+    after: MoveState
+    events: Sequence[Event]
+    restart: Restart | None
+
+
 @dataclass
 class MoveTracker:
     """The verification of the moves of this leadership; `restarts` is how long all those that we know of took."""
@@ -38,6 +49,8 @@ class MoveTracker:
     restarts: tuple[Restart, ...] = ()
     _begun: bool = False
     _unwritten: set[str] = field(default_factory=set)
+    _untold: dict[str, Step] = field(default_factory=dict)
+    """By topology id, what was being written when ZooKeeper went away: it may be written all the same."""
 
     def observe(
         self, observation: Observation, model: Model, running: Mapping[str, Mapping[str, float]]
@@ -55,24 +68,34 @@ class MoveTracker:
         going_back = {t for t, m in running_rollouts(snapshot).items() if m.entry.reason == Reason.ROLLBACK_EFFECT}
         for topology in model.topologies:
             before = moves[topology.id]
+            if (begun := self._untold.pop(topology.id, None)) is not None and begun.after == before:
+                self._tell(begun)
             over = before.phase == "none" and not never_ran(before)  # a rejected plan may be applied all the same
             if over or (before.phase == "rollback" and topology.id in going_back):
                 continue
             timed, restart = self._timed(before, topology, observation)
             facts = self._facts(timed, topology, observation, model, running.get(topology.id))
             after, events = step(timed, facts, self.current.config.verify)
+            made = Step(before, after, events, restart)
             if after is not before:
                 if (learned := observation.cpu.get(topology.id)) is not None:
                     after = msgspec.structs.replace(after, cpu=sums_of(learned))
-                if not self._keep(after, topology.name, was=before):
+                    made = replace(made, after=after)
+                self._untold[topology.id] = made
+                written = self._keep(after, topology.name, was=before)
+                del self._untold[topology.id]
+                if not written:
                     continue  # the next observation finds the same again, and tells it if it can be written then
                 moves[topology.id] = after
-            self.outbox.add(events)
-            if restart is not None:
-                self._take_in(restart)
-            if before.phase in ("moving", "measuring") and after.phase in ("none", "rollback"):
-                self.outbox.ended.append(after)
+            self._tell(made)
         return moves
+
+    def _tell(self, made: Step) -> None:
+        self.outbox.add(made.events)
+        if made.restart is not None:
+            self._take_in(made.restart)
+        if made.before.phase in ("moving", "measuring") and made.after.phase in ("none", "rollback"):
+            self.outbox.ended.append(made.after)
 
     def give_up_rollback(self, move: MoveState, topology: Topology, observation: Observation, why: str) -> str:
         """Keep what runs, since the former placement is not possible any more; the sentence about it."""

@@ -33,6 +33,8 @@ class Shares:
 
 
 KEPT_SHARES = 40
+SEEN_KEPT_MS = 86_400_000
+"""So long a supervisor that is gone is known: as `decide.lost_supervisor_grace_s` may be."""
 DEMAND_KEPT_MS = 3_600_000
 """So long the rate at which nothing held the sources is what wants through."""
 
@@ -73,7 +75,8 @@ class Memory:
         return replace(
             self,
             overloaded_since_ms={s: self.overloaded_since_ms.get(s, now_ms) for s in sorted(over)},
-            supervisors_seen_ms={**self.supervisors_seen_ms, **live},
+            supervisors_seen_ms={s: ms for s, ms in self.supervisors_seen_ms.items() if now_ms - ms < SEEN_KEPT_MS}
+            | live,
             unplaced_since_ms={t: self.unplaced_since_ms.get(t, now_ms) for t in unplaced},
             arrived_since_ms={
                 s: now_ms if s in came else self.arrived_since_ms[s]

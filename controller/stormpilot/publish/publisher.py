@@ -221,10 +221,15 @@ class Publisher:
         self._commit(steps)
 
     def advise(self, entries: Sequence[HistoryEntry]) -> None:
-        """Write plans where people find them and nobody applies them."""
+        """Write plans where people find them and nobody applies them; `TooLargeError` for one that no znode holds."""
         self._zookeeper.ensure([self.paths.proposal()])
         for entry in entries:
-            self.put(self.paths.proposal(entry.plan.topology_id), encode(entry))
+            path = self.paths.proposal(entry.plan.topology_id)
+            try:
+                data = encode(entry)
+            except UsageError as e:
+                raise TooLargeError(path, str(e)) from e
+            self.put(path, data)
 
     def follow(self, move: MoveState) -> None:
         """Write what became of a topology's last move."""

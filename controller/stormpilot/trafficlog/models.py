@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
+from urllib.parse import quote
 
 import msgspec
 
 from stormpilot.model.values import Model
 
 FOLDER = "models"
+LONGEST_NAME = 200
 KEPT = 50
 """Number of models: a model takes disk, a further name for it does not."""
 
@@ -26,8 +28,9 @@ def keep(directory: Path, plan_ids: Sequence[str], model: Model) -> list[Path]:
     """
     folder = directory / FOLDER
     folder.mkdir(parents=True, exist_ok=True)
-    paths = [folder / f"{plan_id}.json" for plan_id in plan_ids]
-    hidden = folder / f".{plan_ids[0]}.tmp"
+    names_of = [quote(plan_id, safe="")[:LONGEST_NAME] for plan_id in plan_ids]  # a request may name any id
+    paths = [folder / f"{name}.json" for name in names_of]
+    hidden = folder / f".{names_of[0]}.tmp"
     try:
         hidden.write_bytes(msgspec.json.format(msgspec.json.encode(model), indent=1))
         for path in paths:

@@ -26,6 +26,18 @@ def test_the_guard_against_mass_failures_outlives_a_leadership(next_one: bool) -
     assert w.slots(t) == SPREAD
 
 
+def test_the_guard_knows_the_supervisors_that_went_with_the_leader() -> None:
+    """They were there in its last cycle, and missing in none: the next leader never knew of them."""
+    w = World("a", "b", "c", "d")
+    t = w.submit(SPREAD)
+    w.tell(40)
+    w.wanted = {t: NEAR}
+    w.supervisors("a", "b")
+    w.new_leader()
+    assert w.tell(20) == ["MASS_FAILURE"]
+    assert w.slots(t) == SPREAD
+
+
 def test_a_first_cycle_that_fails_forgets_nothing_that_the_leader_before_had_learned() -> None:
     w = World("a", "b", "c")
     t = w.submit(GOOD)

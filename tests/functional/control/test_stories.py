@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 import msgspec
@@ -13,8 +15,10 @@ from doubles.wanted import plan_in
 from doubles.world import HALF, NEAR, SPREAD, World
 from stormpilot.config import parse
 from stormpilot.decide.events import EventKind
+from stormpilot.errors import UnreachableError
 from stormpilot.messages.core import Worker, encode
 from stormpilot.model.values import Infeasible, Model, Plan
+from stormpilot.zookeeper.transaction import Step
 
 
 def world(settings: str = "", *, wanted: object = NEAR) -> tuple[World, str]:
@@ -318,3 +322,27 @@ def test_an_ignored_key_holds_nothing() -> None:
     w.configure(t, {"topology.spread.components": ["parse"]})
     assert w.tell(100)[0] != "UNSUPPORTED_SETTING"
     assert w.plan(t) is not None
+
+
+def test_a_verdict_is_told_though_zookeeper_went_away_when_it_had_been_written() -> None:
+    """The next observation found the move judged, so there was no event, and no effect in the history."""
+    w, t = world()
+    w.tell(10)
+    commit, lost = w.zookeeper.commit, []
+
+    def unheard(steps: Sequence[Step]) -> None:
+        commit(steps)
+        if not lost and any(getattr(s, "path", "") == w.paths.moves(t) for s in steps) and w.moves(t).judged_at_ms:
+            lost.append(True)
+            raise UnreachableError("away")
+
+    w.zookeeper.commit = unheard  # type: ignore[method-assign]
+    for _ in range(10):
+        with contextlib.suppress(UnreachableError):
+            w.tell(10)
+    assert lost
+    assert kinds(w) == [EventKind.MOVE_HELPED]
+    (entry,) = w.history(t)
+    assert entry.effect is not None
+    assert entry.effect.verdict == "HELPED"
+    assert [m.verdict for r in w.reports for m in r.ended] == ["HELPED"]

@@ -7,6 +7,7 @@ import pytest
 
 from doubles.memory_zookeeper import MemoryZooKeeper
 from doubles.models import NOW_MS, plan_message
+from stormpilot.errors import UsageError
 from stormpilot.messages import core
 from stormpilot.messages.core import EffectPart, HistoryEntry, PlanMessage, Worker, decode, encode
 from stormpilot.messages.moves import MoveState
@@ -320,3 +321,17 @@ def test_a_proposal_that_cannot_be_read_still_has_a_version(zookeeper: MemoryZoo
     assert publisher.proposal(ID) == (None, 0)
     zookeeper.put(PATHS.proposal(ID), encode(entry("p-1")))
     assert publisher.proposal(ID) == (entry("p-1"), 1)
+
+
+def test_a_proposal_that_no_znode_holds_is_too_large_and_no_wrong_file(
+    zookeeper: MemoryZooKeeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another error than of a znode ended the cycle, for every topology."""
+
+    def full(message: core.Message) -> bytes:
+        raise UsageError("HistoryEntry is 2000000 bytes packed, over the limit")
+
+    publisher = leader(zookeeper)
+    monkeypatch.setattr(module, "encode", full)
+    with pytest.raises(TooLargeError, match="2000000 bytes"):
+        publisher.advise([entry("p-1")])

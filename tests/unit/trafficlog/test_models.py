@@ -21,6 +21,15 @@ def test_a_kept_model_is_read_back_as_it_was(tmp_path: Path) -> None:
     assert sorted(p.name for p in first.parent.iterdir()) == ["p-1.json", "p-2.json"]
 
 
+def test_an_id_that_somebody_chose_is_no_path(tmp_path: Path) -> None:
+    """A request brings the id of its plan with it."""
+    (tmp_path / "evil.json").write_text("mine")
+    paths = models.keep(tmp_path / "log", ["p-1", "../../evil", "./../x", "x" * 5000], model())
+    assert all(p.parent == tmp_path / "log" / models.FOLDER for p in paths)
+    assert len({p.resolve() for p in paths}) == 4
+    assert (tmp_path / "evil.json").read_text() == "mine"
+
+
 def test_only_the_newest_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(models, "KEPT", 2)
     for n in range(4):
