@@ -14,7 +14,7 @@ from stormpilot.sizing.prediction import Prediction, SlotName, predict
 from stormpilot.sizing.problem import Problem
 
 MANY = 64
-"""Executors that get tuples, above which they end many at a time first: one at a time, each try looks at all slots."""
+"""Executors above which many begin, or end, at a time first: one at a time, each try looks at all slots."""
 
 
 @dataclass(frozen=True)
@@ -49,10 +49,10 @@ def switched(
     """Executors that support a rate, or come near to it, changed from those that get tuples now one at a time.
 
     Of components with static needs as many get tuples as these say, as far as there are any, at whatever rate. As long
-    as the rate is not supported, one more executor of what is full first begins to get tuples, that with which
-    most is supported. Where it is, those that are not needed for it end, of more than `MANY` first many at a time. Of
-    equal ones the node counts that is fullest,
-    then the lowest begins, the highest ends. Each step is the best one by itself: other steps may need fewer executors.
+    as the rate is not supported, one more executor of what is full first begins to get tuples, that with which most is
+    supported. Where it is, those that are not needed for it end. Of more than `MANY` they begin and end many at a time
+    first. Of equal ones the node counts that is fullest, then the lowest begins, the highest ends. Each step is the
+    best one by itself: other steps may need fewer executors.
 
     Parameters
     ----------
@@ -66,6 +66,8 @@ def switched(
     least = _least(problem)
     active = {c: _at_least(e, least[c]) for c, e in executors.items()}
     now = _Tried(problem, executors, active, rate_tps, cores)
+    if sum(len(e.slots) for e in executors.values()) > MANY:
+        now = _many_begun(now, rate_tps)
     while now.short:
         chances = [now.with_(component, start) for component, start in now.beginning()]
         best = max(chances, key=lambda tried: tried.rating, default=now)
@@ -85,6 +87,17 @@ def switched(
             break
         now = max(left, key=lambda tried: tried.rating)
     return Switched(now.active, now.supported_tps, now.limiting)
+
+
+def _many_begun(now: _Tried, rate_tps: float) -> _Tried:
+    """More executors of what is full first, half of those that seem to be missing at a time, as long as that helps."""
+    while now.short and (component := now.full_first) is not None:
+        missing = len(now.active[component]) * (rate_tps / now.supported_tps - 1) if now.supported_tps > 0 else MANY
+        more = now.with_more(component, int(missing / 2))
+        if more is None or more.rating[0] <= now.rating[0]:
+            break
+        now = more
+    return now
 
 
 def _many_ended(now: _Tried, rate_tps: float, least: Mapping[str, int]) -> _Tried:
@@ -147,13 +160,34 @@ class _Tried:
     def limiting(self) -> str:
         """The limit that is reached first: a component, or a node's CPU or a slot's memory."""
         first = min(self._supports, key=self._supports.__getitem__)
-        return first if self._supports[first] <= self.supported_tps else (self._found.resources or first)
+        return self.full_first or self._found.resources or first
+
+    @property
+    def full_first(self) -> str | None:
+        """The component that is full first; None where a node or a slot is."""
+        first = min(self._supports, key=self._supports.__getitem__)
+        return first if self._supports[first] <= self.supported_tps else None
 
     def with_(self, component: str, start: int) -> _Tried:
         """The same with one executor that begins to get tuples, or ends."""
         problem, executors, rate_tps, cores = self._of
         starts = sorted({*self.active[component]} ^ {start})
         return _Tried(problem, executors, {**self.active, component: starts}, rate_tps, cores)
+
+    def with_more(self, component: str, count: int) -> _Tried | None:
+        """The same with so many more of a component, in the slots that have least of it; None for fewer than two."""
+        if count < 2 or not self._of[1][component].routable:
+            return None
+        slots = self._slots(component)
+        held = Counter(slots[start] for start in self.active[component])
+        ranked = []
+        for start in sorted(slots.keys() - set(self.active[component])):
+            ranked.append((held[slots[start]], start))
+            held[slots[start]] += 1
+        begun = [start for _, start in sorted(ranked)[:count]]
+        problem, executors, rate_tps, cores = self._of
+        starts = sorted([*self.active[component], *begun])
+        return _Tried(problem, executors, {**self.active, component: starts}, rate_tps, cores) if begun else None
 
     def without(self, component: str, count: int) -> _Tried | None:
         """The same with so many fewer of a component, from the slots that have most of it; None: it is not routable."""

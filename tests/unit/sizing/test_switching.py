@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from sizing_problems import model, problem
+from stormpilot.sizing import switching
 from stormpilot.sizing.prediction import SlotName
 from stormpilot.sizing.problem import Static
 from stormpilot.sizing.switching import Executors, Switched, switched
@@ -115,3 +116,23 @@ def test_of_hundreds_that_get_tuples_those_that_are_needed_are_left() -> None:
     then = switched(of, executors, 500.0, {f"n{i}": 1.0 for i in range(80)})
     assert then.supported_tps >= 500.0
     assert len(then.active["pi"]) == len({slots[start] for start in then.active["pi"]}) == 5
+
+
+@pytest.mark.parametrize("slots", [40, 80])
+def test_where_many_are_missing_slots_are_not_looked_at_for_each(slots: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One at a time, each of them asked for one prediction of all slots for every slot: 64,000 of 40 slots."""
+    pi = model("pi", (1, 100.0, 0.4, 0.1), (2, 150.0, 0.5, 0.1))
+    of = problem([pi], [("source", "pi", 1.0)])
+    where = {start: (f"n{start % slots}", 0) for start in range(2, 2 + 2 * slots)}
+    executors = {"source": Executors({1: ("n0", 0)}, [1], False), "pi": Executors(where, [2], True)}
+    asked: list[int] = []
+    predict = switching.predict
+
+    def counting(*given: object) -> object:
+        asked.append(1)
+        return predict(*given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(switching, "predict", counting)
+    then = switched(of, executors, 80.0 * slots, {f"n{i}": 1.0 for i in range(slots)})
+    assert then.supported_tps >= 80.0 * slots
+    assert len(asked) < 20 * slots
