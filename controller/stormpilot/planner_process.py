@@ -33,7 +33,9 @@ OOM_SCORE = 500
 NICENESS = 10
 """A search uses every core for its whole budget: Nimbus, on the same host, goes first."""
 COLD_S = 150.0
-"""Time for starting the process and compiling, for the first plan of each planner in it."""
+"""Time for starting the process and compiling, for the first plan of each planner."""
+ANEW_S = 30.0
+"""Time for starting the process again, for a planner that has answered before: its code is compiled."""
 
 Answer = Plan | Infeasible
 Target = Callable[..., Answer]
@@ -77,6 +79,8 @@ class PlannerProcess:
         self._process: Any = None
         self._connection: Connection | None = None
         self._warm: set[str] = set()
+        self._known: set[str] = set()
+        """Planners that answered, in this process or in one before."""
 
     def __call__(
         self,
@@ -92,12 +96,15 @@ class PlannerProcess:
             connection = self._started()
             budget_s = left_s()
             request = _Request(model, planner, dict(params), seed, budget_s if math.isfinite(budget_s) else None)
-            grace_s = self._grace_s + (0.0 if planner in self._warm else self._cold_s)
+            cold_s = 0.0 if planner in self._warm else self._cold_s
+            grace_s = self._grace_s + (min(cold_s, ANEW_S) if planner in self._known else cold_s)
             wait_s = None if request.left_s is None else budget_s + grace_s
+            began_s = time.monotonic()
             try:
-                connection.send_bytes(msgspec.msgpack.encode(request))
-                began_s = time.monotonic()
-                if not self._answered(connection, wait_s):
+                sent = self._sent(connection, msgspec.msgpack.encode(request), wait_s)
+                if sent and wait_s is not None:
+                    wait_s -= time.monotonic() - began_s
+                if not sent or not self._answered(connection, wait_s):
                     took_s = time.monotonic() - began_s
                     self._end()
                     raise PlannerLostError(f"no answer {took_s:.0f} s after it began: its process was ended")
@@ -106,6 +113,7 @@ class PlannerProcess:
                 code = self._end()
                 raise PlannerLostError(f"its process ended with {_exit(code)}") from e
             self._warm.add(planner)
+            self._known.add(planner)
         if answer.usage is not None:
             raise UsageError(answer.usage)
         if answer.error is not None:
@@ -117,6 +125,27 @@ class PlannerProcess:
     def close(self) -> None:
         """End the process."""
         self._end()
+
+    def _sent(self, connection: Connection, data: bytes, wait_s: float | None) -> bool:
+        """Whether the process took the request in time: one that hangs reads nothing, and a pipe holds little."""
+        failed: list[OSError] = []
+
+        def send() -> None:
+            try:
+                connection.send_bytes(data)
+            except OSError as e:
+                failed.append(e)
+
+        thread = threading.Thread(target=send, name="planner-request", daemon=True)
+        thread.start()
+        thread.join(wait_s)
+        if thread.is_alive():
+            self._process.kill()
+            thread.join()  # nobody is there to read
+            return False
+        if failed:
+            raise failed[0]
+        return True
 
     def _answered(self, connection: Connection, wait_s: float | None) -> bool:
         """Whether it answers in time; time in which it could run and no CPU was free is given again."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import itertools
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from builders import two_chains
@@ -134,6 +136,37 @@ def test_each_planner_may_take_its_time_once() -> None:
         assert isinstance(ask(process, "default", left_s=0.0), Plan)
         assert isinstance(ask(process, "is slow", left_s=0.0), Infeasible)
         with pytest.raises(PlannerLostError, match=r"no answer \d+ s after it began"):
+            ask(process, "is slow", left_s=0.0)
+    finally:
+        process.close()
+
+
+def test_a_process_that_reads_nothing_is_ended_in_time_however_much_it_is_sent() -> None:
+    """It was sent without a deadline: a model that fills the pipe held the controller for as long as it hung."""
+    process = PlannerProcess(misbehave, grace_s=0.5, cold_s=0.0)
+    large = two_chains()
+    one = large.supervisors[0]
+    many = [msgspec.structs.replace(one, id=f"n{i}", host=f"host-{i}" * 20) for i in range(5000)]
+    large = msgspec.structs.replace(large, supervisors=many)
+    try:
+        os.kill(pid(process), signal.SIGSTOP)
+        with pytest.raises(PlannerLostError, match="its process was ended"):
+            process(large, "default", {}, seed=0, left_s=lambda: 0.1)
+        assert isinstance(ask(process, "default"), Plan)
+    finally:
+        process.close()
+
+
+def test_a_planner_that_has_answered_once_gets_the_time_to_compile_no_second_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each hang cost it again: two in a cycle were longer than a controller may seem to hang."""
+    monkeypatch.setattr(planner_process, "ANEW_S", 0.0)
+    process = PlannerProcess(misbehave, grace_s=0.0, cold_s=60.0)
+    try:
+        assert isinstance(ask(process, "is slow", left_s=0.0), Infeasible)
+        process.close()
+        with pytest.raises(PlannerLostError, match=r"no answer 0 s after it began"):
             ask(process, "is slow", left_s=0.0)
     finally:
         process.close()

@@ -7,6 +7,7 @@ import socket
 import threading
 import uuid
 from collections import deque
+from typing import Any
 
 import structlog
 from kazoo.exceptions import CancelledError, KazooException
@@ -23,6 +24,7 @@ from stormpilot.control.leadership import Leadership
 from stormpilot.control.planner_client import Compute, warm_up
 from stormpilot.control.recorder import Recorder
 from stormpilot.errors import RefusedError, UnreachableError, UsageError
+from stormpilot.model.values import Infeasible, Plan
 from stormpilot.observe.observer import Observer
 from stormpilot.observe.reader import Reader, StoreSnapshot
 from stormpilot.publish.cleaner import Cleaner
@@ -173,9 +175,17 @@ class Daemon:
         log.info("the new configuration is in use", planner=current.planner)
         return True
 
+    def _planned(self, *given: Any, **named: Any) -> Plan | Infeasible:
+        """A plan of `compute`. A cycle may wait for several, each of them for as long as a planner that hangs may."""
+        self.service.beat()
+        try:
+            return self._compute(*given, **named)
+        finally:
+            self.service.beat()
+
     def _warm_up(self, planners: set[str]) -> None:
         params = {self._current.planner: self._current.config.planner.params}
-        warm_up(self._compute, planners, params, lambda: not self._stopping.is_set())
+        warm_up(self._planned, planners, params, lambda: not self._stopping.is_set())
 
     # --- leadership ---------------------------------------------------------------------------------------------------
 
@@ -236,7 +246,7 @@ class Daemon:
             observer,
             publisher,
             self._current,
-            self._compute,
+            self._planned,
             new_id=lambda: uuid.uuid4().hex[:12],
             clock_ms=now_ms,
             name=self.name,

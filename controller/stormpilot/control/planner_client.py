@@ -19,6 +19,7 @@ from stormpilot.model.values import (
 )
 from stormpilot.model.violations import violations
 from stormpilot.planner.search.warm import TINY
+from stormpilot.planner_process import PlannerLostError
 from stormpilot.tuning.recommendation import Choice
 
 log = structlog.get_logger(__name__)
@@ -54,6 +55,7 @@ class PlannerClient:
     compute: Compute
     blamed: frozenset[str] = frozenset()
     _failure: str = ""
+    _lost: bool = False
 
     def plan(self, model: Model, *, first: bool = False, choice: Choice | None = None) -> Plan | tuple[Reason, str]:
         """A plan of every topology of the model that breaks no constraint, or why there is none.
@@ -66,6 +68,7 @@ class PlannerClient:
         if choice is not None and (not first or choice.planner == planner):
             planner, params = choice.planner, dict(choice.params)
         deadline_s = time.monotonic() + settings.budget_s
+        self._lost = False
         try:
             plan = self.compute(
                 model,
@@ -79,6 +82,7 @@ class PlannerClient:
             if text != self._failure:  # with its trace once; every cycle says the text anyway
                 log.exception("planner failed", planner=planner)
             self._failure = text
+            self._lost = isinstance(e, PlannerLostError)
             return Reason.PLANNER_FAILED, text
         self.blamed = frozenset(t for t, _ in plan.executors) if isinstance(plan, Infeasible) else frozenset()
         if isinstance(plan, Infeasible):
@@ -110,8 +114,8 @@ class PlannerClient:
         kept = [fixed for m in models if (fixed := with_survivors_fixed(m)) is not m]
         answer, model = self.plan((kept + models)[0], first=first, choice=choice), (kept + models)[0]
         for other in (kept + models)[1:]:
-            if isinstance(answer, Plan) or (answer[0] is Reason.PLANNER_FAILED and not kept):
-                break
+            if isinstance(answer, Plan) or self._lost or (answer[0] is Reason.PLANNER_FAILED and not kept):
+                break  # one that hangs has taken its time, and more
             answer, model = self.plan(other, first=first, choice=choice), other
         if choice is not None and not isinstance(answer, Plan):
             return self.plan_with_room(roomy, whole, first=first)

@@ -16,6 +16,7 @@ from stormpilot.control import planner_client
 from stormpilot.control.current_config import CurrentConfig
 from stormpilot.decide.reasons import Reason
 from stormpilot.model.values import Infeasible, Model, Plan
+from stormpilot.planner_process import PlannerLostError
 from stormpilot.tuning.recommendation import Choice
 
 
@@ -162,6 +163,14 @@ def test_survivors_stay_where_they_are_if_that_can_be() -> None:
     answer, _ = client(compute).plan_with_room(degraded, degraded, first=False)
     assert answer == plan(PAIRED)
     assert [bool(m.topologies[0].fixed_workers) for _, _, m in compute.asked] == [True, False]
+
+
+def test_a_planner_that_hangs_is_not_asked_again_for_the_same_plan() -> None:
+    """Each try took its time and more: a repair of a topology asked it four times."""
+    degraded = model(msgspec.structs.replace(subject(missing_slots=1).topology, workers=3))
+    compute = Planning(PlannerLostError("no answer"))
+    (reason, _), _ = client(compute).plan_with_room(degraded, degraded, first=False)
+    assert (reason, len(compute.asked)) == (Reason.PLANNER_FAILED, 1)
 
 
 def test_where_the_recommended_planner_finds_none_the_configured_one_is_asked() -> None:
