@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from streamparse.dsl.topology import Topology, TopologyType
@@ -162,10 +163,16 @@ class Project:
         finally:
             sys.path[:] = path
             for name, module in list(sys.modules.items()):
-                if module is not modules.get(name) and str(getattr(module, "__file__", None) or "").startswith(project):
+                if module is not modules.get(name) and any(place.startswith(project) for place in _places(module)):
                     del sys.modules[name]
                     if name in modules:
                         sys.modules[name] = modules[name]
+
+
+def _places(module: ModuleType) -> list[str]:
+    """The file of a module, or the folders of a package without one."""
+    file = getattr(module, "__file__", None)
+    return [str(file)] if file else [str(folder) for folder in getattr(module, "__path__", [])]
 
 
 def _line(file: Path, e: BaseException) -> str:

@@ -113,8 +113,8 @@ class AuditLog:
         return True
 
     def _append(self, file: Path, records: Mapping[str, AuditRecord]) -> None:
-        if self._copied is None:
-            self._copied = deque((r.id for r in read(file)), maxlen=4 * KEPT)
+        if self._copied is None:  # as many as may lie in ZooKeeper: the leader before may have ended while it copied
+            self._copied = deque((r.id for r in read(file)), maxlen=MOST_UNCOPIED + 4 * KEPT)
         known = set(self._copied)
         self._seen.update(n for n, r in records.items() if r.id in known)
         fresh = [r for r in records.values() if r.id not in known]

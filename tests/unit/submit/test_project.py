@@ -164,6 +164,20 @@ def test_two_projects_with_modules_of_the_same_name_do_not_meet(tmp_path: Path) 
     assert outputs == [["line"], ["word"]]
 
 
+def test_a_folder_without_an_init_file_stays_in_its_project(tmp_path: Path) -> None:
+    """A namespace package has no file: the classes of the first project were submitted for the second."""
+    outputs = []
+    for name, column in (("a", "line"), ("b", "word")):
+        topology = TOPOLOGY.replace("from parts", "from bolts.parts")
+        project = make_project(tmp_path / name, flights=topology)
+        (project / "src" / "bolts").mkdir()
+        (project / "src" / "bolts" / "parts.py").write_text(PARTS.replace("line", column))
+        if name == "b":
+            (project / "src" / "bolts" / "__init__.py").touch()
+        outputs.append(load(project).thrift_spouts["source"].common.streams["default"].output_fields)
+    assert outputs == [["line"], ["word"]]
+
+
 def test_loading_leaves_path_and_modules_as_they_were(tmp_path: Path) -> None:
     path, modules = list(sys.path), set(sys.modules)
     load(make_project(tmp_path / "p"))

@@ -106,6 +106,21 @@ def test_a_leader_that_takes_over_counts_no_record_as_lost_that_is_in_the_file(
     assert kept.lost == 1, "1 and 2 are in the file"
 
 
+def test_a_leader_that_takes_over_from_one_that_copied_many_doubles_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a full disk more waited than it remembered of the file: it took the oldest of them for new."""
+    monkeypatch.setattr(audit, "KEPT", 3)
+    monkeypatch.setattr(audit, "MOST_UNCOPIED", 40)
+    zookeeper, file = MemoryZooKeeper(lambda: 0), tmp_path / audit.FILE
+    put(zookeeper, *range(1, 31))
+    first = audit.AuditLog(zookeeper, PATHS, file)  # type: ignore[arg-type]
+    monkeypatch.setattr(zookeeper, "delete", lambda _: None)  # it ended before it removed them
+    first.keep()
+    audit.AuditLog(zookeeper, PATHS, file).keep()  # type: ignore[arg-type]
+    assert [r.id for r in audit.read(file)] == [f"a-{n}" for n in range(1, 31)]
+
+
 def test_a_record_that_was_written_though_the_disk_did_not_say_so_is_not_doubled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from matplotlib.axes import Axes
 
 from stormpilot.history.mine.findings import Mined
 from stormpilot.history.replay import evidence
@@ -15,6 +16,7 @@ from stormpilot.history.replay.choose import Tried, choose, tried
 from stormpilot.history.replay.score import Weights
 from stormpilot.history.replay.study import Replay
 from stormpilot.history.replay.values import Played, Setting
+from stormpilot.history.report import plots
 from stormpilot.history.report.gather import Hour, Knee, Pair, TopologyLog
 from stormpilot.messages.thresholds import Profile, ThresholdEntry, Thresholds
 
@@ -118,3 +120,22 @@ def test_topology_without_components_or_latency_says_so() -> None:
 
     text = drawn("/log", [msgspec.structs.replace(log(), pairs=[], knees=[])], [], None, None)
     assert "does not name components" in text and "No latency" in text
+
+
+def test_a_node_that_is_fuller_than_its_capacity_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By declared cores a host may well have thrice that; the line left the drawing just where it matters."""
+    tops: list[float] = []
+    set_ylim = Axes.set_ylim
+
+    def noting(self: Axes, *given: float, **named: float) -> object:
+        found = set_ylim(self, *given, **named)
+        tops.append(self.get_ylim()[1])
+        return found
+
+    monkeypatch.setattr(Axes, "set_ylim", noting)
+    hours = [
+        Hour(at_ms=h * HOUR_MS, total_tps=0.5, inter_node_tps=0.1, busiest_load_ratio=x)
+        for h, x in enumerate((0.4, 1.8))
+    ]
+    plots.over_time(hours)
+    assert max(tops) >= 1.8
