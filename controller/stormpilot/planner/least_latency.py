@@ -65,7 +65,7 @@ def with_least_latency(
         tried.append(f"{fill:.0%}: {ms:.1f} ms")
         if best is None or ms < best[0] * (1 - LESS):
             best = ms, answer
-        if left_s() <= SEARCHED * total_s:
+        if left_s() <= SEARCHED * total_s < math.inf:
             break
     assert best is not None
     running = cost.current_plan(model)

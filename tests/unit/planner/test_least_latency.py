@@ -101,6 +101,7 @@ def test_no_other_plan_that_was_tried_has_less_latency() -> None:
     assert found.metrics["latency_ms"] < evaluate(model, planned(model, "network_cost"))["latency_ms"]
     assert found.params["objective"] == "latency"
     assert "least latency" in found.notes[-1]
+    assert found.notes[-1].count("%:") == 5, "each part of B(n), where no clock runs"
 
 
 def test_an_even_load_is_tried_where_there_is_little_room_above_it() -> None:
