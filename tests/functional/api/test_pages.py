@@ -108,4 +108,5 @@ def test_page_tells_what_holds_a_topology_and_what_can_be_done(api: Api) -> None
     assert explained["remedy"]
     assert "t.rollout" in html
     assert "d.lastMove" in html
-    assert "history[0].back" in html
+    assert "h.back" in html
+    assert "e.rejected" in html
