@@ -177,13 +177,16 @@ def test_configuration_is_read_anew_over_http_by_an_admin_alone(
     assert reload("operator") == 403
     assert reload("admin", dryRun=True) == 202
     controller.config.write_text(text + "decide: {mode: atc}\n")
-    assert reload("admin") == 202
+    refused = controller.ask("POST", "/api/v1/config/reload", "admin", json={})
+    assert (refused.status_code, refused.json()["code"]) == (400, "INVALID")
+    assert "decide.mode" in refused.json()["detail"]
     until(lambda: logged("the old one stays", "decide.mode"), "the bad file to be refused")
     assert not logged("configuration reloaded")
     assert mode() == "advise"
 
     controller.config.write_text(text + "decide: {mode: act}\n")
-    assert reload("admin") == 202
+    done = controller.ask("POST", "/api/v1/config/reload", "admin", json={})
+    assert (done.status_code, done.json()["used"], done.json()["needRestart"]) == (202, ["decide.mode"], [])
     until(lambda: mode() == "act", "the new mode")
     assert logged("configuration reloaded", "decide.mode")
     assert controller.stop() == 0
