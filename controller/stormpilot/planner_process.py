@@ -13,6 +13,7 @@ import os
 import signal
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -36,6 +37,8 @@ COLD_S = 150.0
 """Time for starting the process and compiling, for the first plan of each planner."""
 ANEW_S = 30.0
 """Time for starting the process again, for a planner that has answered before: its code is compiled."""
+COLD_EVERY = 4
+"""After so many hangs in a row it gets the time to compile all the same: this model may need other code."""
 
 Answer = Plan | Infeasible
 Target = Callable[..., Answer]
@@ -81,6 +84,8 @@ class PlannerProcess:
         self._warm: set[str] = set()
         self._known: set[str] = set()
         """Planners that answered, in this process or in one before."""
+        self._hung: Counter[str] = Counter()
+        """How often in a row each did not."""
 
     def __call__(
         self,
@@ -97,7 +102,9 @@ class PlannerProcess:
             budget_s = left_s()
             request = _Request(model, planner, dict(params), seed, budget_s if math.isfinite(budget_s) else None)
             cold_s = 0.0 if planner in self._warm else self._cold_s
-            grace_s = self._grace_s + (min(cold_s, ANEW_S) if planner in self._known else cold_s)
+            if planner in self._known and self._hung[planner] % COLD_EVERY:
+                cold_s = min(cold_s, ANEW_S)
+            grace_s = self._grace_s + cold_s
             wait_s = None if request.left_s is None else budget_s + grace_s
             began_s = time.monotonic()
             try:
@@ -106,6 +113,7 @@ class PlannerProcess:
                     wait_s -= time.monotonic() - began_s
                 if not sent or not self._answered(connection, wait_s):
                     took_s = time.monotonic() - began_s
+                    self._hung[planner] += 1
                     self._end()
                     raise PlannerLostError(f"no answer {took_s:.0f} s after it began: its process was ended")
                 answer = msgspec.msgpack.decode(connection.recv_bytes(), type=_Response)
@@ -113,7 +121,9 @@ class PlannerProcess:
                 code = self._end()
                 raise PlannerLostError(f"its process ended with {_exit(code)}") from e
             self._warm.add(planner)
-            self._known.add(planner)
+            if answer.plan is not None or answer.infeasible is not None:
+                self._known.add(planner)
+                self._hung.pop(planner, None)
         if answer.usage is not None:
             raise UsageError(answer.usage)
         if answer.error is not None:

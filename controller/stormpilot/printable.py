@@ -40,12 +40,13 @@ def without_login(place: str) -> str:
     scheme, found, rest = place.partition("://")
     if not found:
         return place
-    rest = rest.partition("?")[0]
     login, _, after = rest.rpartition("@")
-    if ":" in login:
-        return f"{scheme}://{after}"
+    host = rest.partition("/")[0].rpartition("@")[2]
+    _, colon, port = host.partition(":")
+    if ":" in login and (scheme.startswith("s3") or (colon and not port.isdigit() and not host.startswith("["))):
+        rest = after  # what stands before the first slash is no host: the password has it
     host, slash, path = rest.partition("/")
-    return f"{scheme}://{host.rpartition('@')[2]}{slash}{path}"
+    return f"{scheme}://{host.rpartition('@')[2].partition('?')[0]}{slash}{path.partition('?')[0]}"
 
 
 def whole(value: float) -> str:

@@ -165,8 +165,9 @@ def test_a_planner_that_has_answered_once_gets_the_time_to_compile_no_second_tim
     process = PlannerProcess(misbehave, grace_s=0.0, cold_s=60.0)
     try:
         assert isinstance(ask(process, "is slow", left_s=0.0), Infeasible)
-        process.close()
-        with pytest.raises(PlannerLostError, match=r"no answer 0 s after it began"):
-            ask(process, "is slow", left_s=0.0)
+        for _ in range(planner_process.COLD_EVERY):
+            with pytest.raises(PlannerLostError, match=r"no answer 0 s after it began"):
+                ask(process, "is slow", left_s=0.0)
+        assert isinstance(ask(process, "is slow", left_s=0.0), Infeasible), "the code may be another"
     finally:
         process.close()

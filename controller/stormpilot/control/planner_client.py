@@ -117,7 +117,8 @@ class PlannerClient:
             if isinstance(answer, Plan) or self._lost or (answer[0] is Reason.PLANNER_FAILED and not kept):
                 break  # one that hangs has taken its time, and more
             answer, model = self.plan(other, first=first, choice=choice), other
-        if choice is not None and not isinstance(answer, Plan):
+        chosen = choice is not None and (not first or choice.planner == self.current.first_planner)
+        if chosen and not isinstance(answer, Plan):
             return self.plan_with_room(roomy, whole, first=first)
         return answer, model
 

@@ -204,7 +204,12 @@ def compute(
         def by_network(part: Model, left_s: LeftS) -> Plan | Infeasible:
             return compute(part, chosen, network, seed=seed, left_s=left_s, partial=partial, traffic=traffic)
 
-        return with_least_latency(model, by_network, left_s, seed=seed, traffic=traffic, exact_workers=exact_workers)
+        def by_latency(whole: Model, left_s: LeftS) -> Plan | Infeasible:
+            return with_least_latency(
+                whole, by_network, left_s, seed=seed, traffic=traffic, exact_workers=exact_workers
+            )
+
+        return with_wishes(model, by_latency, left_s)
 
     def with_rules(whole: Model, left_s: LeftS) -> Plan | Infeasible:
         return with_wishes(whole, lambda tried, left_s: with_shared_memory(tried, plan_one, left_s), left_s)

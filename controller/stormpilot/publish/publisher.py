@@ -10,7 +10,7 @@ import msgspec
 import structlog
 
 from stormpilot.errors import RefusedError, UsageError
-from stormpilot.messages.core import EffectPart, HistoryEntry, PlanMessage, decode, encode
+from stormpilot.messages.core import EffectPart, HistoryEntry, Message, PlanMessage, decode, encode
 from stormpilot.messages.moves import MoveState
 from stormpilot.messages.rollouts import whole_plans
 from stormpilot.messages.signing import signed, signed_by
@@ -224,28 +224,23 @@ class Publisher:
         """Write plans where people find them and nobody applies them; `TooLargeError` for one that no znode holds."""
         self._zookeeper.ensure([self.paths.proposal()])
         for entry in entries:
-            path = self.paths.proposal(entry.plan.topology_id)
-            try:
-                data = encode(entry)
-            except UsageError as e:
-                raise TooLargeError(path, str(e)) from e
-            self.put(path, data)
+            self._put_message(self.paths.proposal(entry.plan.topology_id), entry)
 
     def follow(self, move: MoveState) -> None:
         """Write what became of a topology's last move."""
         self._zookeeper.ensure([self.paths.moves()])
-        self.put(self.paths.moves(move.topology_id), encode(move))
+        self._put_message(self.paths.moves(move.topology_id), move)
 
     def judge(self, topology_id: str, plan_id: str, effect: EffectPart) -> None:
-        """Write into the history what a plan won."""
-        self._tell(topology_id, plan_id, lambda entry: msgspec.structs.replace(entry, effect=effect))
+        """Write into the history what a plan won, which was carried out then."""
+        self._tell(topology_id, plan_id, lambda entry: msgspec.structs.replace(entry, effect=effect, rejected=""))
 
     def reject(self, topology_id: str, plan_id: str, why: str) -> None:
         """Write into the history why a plan was not carried out; with an empty text, that it was after all."""
         self._tell(topology_id, plan_id, lambda entry: msgspec.structs.replace(entry, rejected=why))
 
     def _tell(self, topology_id: str, plan_id: str, told: Callable[[HistoryEntry], HistoryEntry]) -> None:
-        """Write a plan's entry of the history anew; nothing where it is gone or cannot be read."""
+        """Write a plan's entry of the history anew; nothing where it is gone, cannot be read, or says so already."""
         try:
             (names,) = self._zookeeper.children([self.paths.plan_history(topology_id)])
         except DeniedError:
@@ -258,7 +253,8 @@ class Publisher:
             except UsageError:
                 continue
             if entry is not None and entry.plan.plan_id == plan_id:
-                self.put(path, encode(told(entry)))
+                if (new := told(entry)) != entry:
+                    self._put_message(path, new)
                 return
 
     def _prune(self, topology_id: str) -> None:
@@ -268,7 +264,7 @@ class Publisher:
         """
         (names,) = self._zookeeper.children([self.paths.plan_history(topology_id)])
         names = sorted(names, reverse=True)
-        ours = [n for n in names if HISTORY_NUMBER.fullmatch(n)][: 2 * KEPT_PLANS + 1]
+        ours = [n for n in names if HISTORY_NUMBER.fullmatch(n)][: 2 * KEPT_PLANS + 2]
         nodes = self._zookeeper.read([self.paths.plan_history(topology_id, n) for n in ours], keep_denied=True)
         entries = [None if node is None else _entry(node.data, n) for n, node in zip(ours, nodes, strict=True)]
         whole = [n for n, is_whole in zip(ours, whole_plans(entries), strict=True) if is_whole]
@@ -277,6 +273,14 @@ class Publisher:
         others = [n for n in names if n not in whole and n not in first]
         for name in [*whole[KEPT_PLANS:], *others[KEPT_PLANS:]]:
             self._zookeeper.delete(self.paths.plan_history(topology_id, name))
+
+    def _put_message(self, path: str, message: Message) -> None:
+        """Write a message of our own; `TooLargeError` for one that no znode holds."""
+        try:
+            data = encode(message)
+        except UsageError as e:
+            raise TooLargeError(path, str(e)) from e
+        self.put(path, data)
 
     def put(self, path: str, data: bytes) -> None:
         """Write something of the leader's own (no compare-and-set), only while we lead."""

@@ -74,8 +74,9 @@ def switched(
         if best.rating[0] <= now.rating[0]:
             break
         now = best
-    if not now.short and sum(map(len, now.active.values())) > MANY:
-        now = _many_ended(now, rate_tps, least)
+    if sum(map(len, now.active.values())) > MANY:  # where it is not supported, those that began in vain
+        began = {c: max(least[c], len(active[c])) for c in active}
+        now = _many_ended(now, now.supported_tps, began) if now.short else _many_ended(now, rate_tps, least)
     while True:  # where the rate is not supported, those that began in vain
         left = [
             tried
@@ -101,8 +102,16 @@ def _many_begun(now: _Tried, rate_tps: float) -> _Tried:
 
 
 def _many_ended(now: _Tried, rate_tps: float, least: Mapping[str, int]) -> _Tried:
-    """Fewer executors of each component, half of those that may end at a time, as long as the rate is supported."""
+    """Fewer executors of each component, as long as the rate is supported.
+
+    At first one in each of the slots that have most, which stay alike; then half of those that may end at a time.
+    """
     for component in sorted(now.active):
+        while len(now.active[component]) - (fullest := now.fullest_slots(component)) >= least[component]:
+            fewer = now.without(component, fullest)
+            if fewer is None or fewer.supported_tps < rate_tps:
+                break
+            now = fewer
         most = count = (len(now.active[component]) - least[component]) // 2
         while count:
             fewer = now.without(component, count)
@@ -188,6 +197,11 @@ class _Tried:
         problem, executors, rate_tps, cores = self._of
         starts = sorted([*self.active[component], *begun])
         return _Tried(problem, executors, {**self.active, component: starts}, rate_tps, cores) if begun else None
+
+    def fullest_slots(self, component: str) -> int:
+        """The number of slots that have most of a component."""
+        held = Counter(self._slots(component)[start] for start in self.active[component]).values()
+        return sum(n == max(held) for n in held)
 
     def without(self, component: str, count: int) -> _Tried | None:
         """The same with so many fewer of a component, from the slots that have most of it; None: it is not routable."""

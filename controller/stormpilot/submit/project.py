@@ -161,12 +161,14 @@ class Project:
         try:
             yield
         finally:
+            new = [(name, module) for name, module in list(sys.modules.items()) if module is not modules.get(name)]
+            # All places before anything is removed: a package without a file finds its own by path and parents.
+            ours = [name for name, module in new if any(place.startswith(project) for place in _places(module))]
             sys.path[:] = path
-            for name, module in list(sys.modules.items()):
-                if module is not modules.get(name) and any(place.startswith(project) for place in _places(module)):
-                    del sys.modules[name]
-                    if name in modules:
-                        sys.modules[name] = modules[name]
+            for name in ours:
+                del sys.modules[name]
+                if name in modules:
+                    sys.modules[name] = modules[name]
 
 
 def _places(module: ModuleType) -> list[str]:

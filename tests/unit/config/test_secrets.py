@@ -38,6 +38,9 @@ def test_logins_tokens_and_hashes_are_not_told() -> None:
     [
         ("s3a://bucket/x", "s3a://KEY:SECRET/SECRET@bucket/x"),
         ("s3://bucket", "s3://bucket?secret_key=SECRET"),
+        ("s3://bucket/x", "s3://K:SE?CRET@bucket/x"),
+        ("hdfs://nn:8020/log/u@x", None),
+        ("hdfs://[::1]:8020/log", None),
         ("hdfs://ann@nn:8020/log", None),
         ("/var/log/a:b@c", None),
     ],
@@ -46,9 +49,16 @@ def test_a_place_is_told_without_its_login(told: str, of: str | None) -> None:
     assert without_login(of or told) == told.replace("ann@", "")
 
 
-def test_an_address_whose_login_has_a_slash_is_told_without_it() -> None:
-    values = described_openly(Config(notify=NotifySection(url="https://ann:SE/CRET@hooks.example/SECRET")))
-    assert values["notify.url"] == "https://hooks.example/..."
+@pytest.mark.parametrize(
+    ("url", "host"),
+    [
+        ("https://ann:SE/CRET@hooks.example/SECRET", "hooks.example"),
+        ("https://ann:SE?CRET@hooks.example/x", "hooks.example"),
+        ("https://hooks.example:8443/services/a@SECRET", "hooks.example:8443"),
+    ],
+)
+def test_of_an_address_the_host_alone_is_told(url: str, host: str) -> None:
+    assert described_openly(Config(notify=NotifySection(url=url)))["notify.url"] == f"https://{host}/..."
 
 
 def test_what_is_not_set_is_told_as_such() -> None:

@@ -163,6 +163,16 @@ def test_single_moves_find_faster_cores_for_what_sends_nothing_between_nodes(tra
     assert {w.supervisor for t in answer.topologies for w in t.workers} == {"b"}
 
 
+@pytest.mark.parametrize("wish", [{"unfavored_nodes": ["b"]}, {"favored_nodes": ["a"]}])
+def test_faster_cores_are_no_reason_to_give_up_a_wish(wish: dict[str, list[str]]) -> None:
+    """The nodes that are wished for have room; single moves went to the other one for its cores."""
+    model = unlike_cores()
+    model = msgspec.structs.replace(model, topologies=[msgspec.structs.replace(model.topologies[0], **wish)])
+    answer = planned(model, "latency")
+    assert {w.supervisor for t in answer.topologies for w in t.workers} == {"a"}
+    assert not any("given up" in note for note in answer.notes)
+
+
 def test_single_moves_keep_what_is_fixed_and_what_a_rule_says() -> None:
     """A sink runs on slow cores and must stay there; sources may share no worker with sinks."""
     model = unlike_cores()

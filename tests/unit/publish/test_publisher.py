@@ -332,6 +332,33 @@ def test_a_proposal_that_no_znode_holds_is_too_large_and_no_wrong_file(
         raise UsageError("HistoryEntry is 2000000 bytes packed, over the limit")
 
     publisher = leader(zookeeper)
+    publisher.publish([entry("p-1")], {})
     monkeypatch.setattr(module, "encode", full)
-    with pytest.raises(TooLargeError, match="2000000 bytes"):
-        publisher.advise([entry("p-1")])
+    writes = [
+        lambda: publisher.advise([entry("p-1")]),
+        lambda: publisher.reject(ID, "p-1", "SLOT_TAKEN"),
+        lambda: publisher.follow(MoveState(topology_id=ID)),
+    ]
+    for write in writes:
+        with pytest.raises(TooLargeError, match="2000000 bytes"):
+            write()
+
+
+def test_what_ran_before_a_rejected_first_plan_is_kept_as_long_as_its_twenty_followers(
+    zookeeper: MemoryZooKeeper,
+) -> None:
+    publisher = leader(zookeeper)
+    first = Worker(supervisor="a", port=1, executors=[(1, 1)])
+    publisher.publish([msgspec.structs.replace(entry("p-0"), former=[first])], {})
+    publisher.reject(ID, "p-0", "SLOT_TAKEN")
+    for n in range(1, 21):
+        publisher.publish([entry(f"p-{n}")], {ID: n - 1})
+    for n in range(21, 43):
+        publisher.publish([entry(f"p-{n}")], {ID: n - 1})
+        publisher.reject(ID, f"p-{n}", "SLOT_TAKEN")
+    kept = history(zookeeper)
+    assert kept[0] == "p-0"
+    assert kept[1:20] == [f"p-{n}" for n in range(2, 21)]  # the first rejected one was no such one when it came
+    publisher.publish([entry("p-43")], {ID: 42})
+    publisher.publish([entry("p-44")], {ID: 43})
+    assert "p-0" not in history(zookeeper), "with the first of them"

@@ -136,3 +136,13 @@ def test_where_many_are_missing_slots_are_not_looked_at_for_each(slots: int, mon
     then = switched(of, executors, 80.0 * slots, {f"n{i}": 1.0 for i in range(slots)})
     assert then.supported_tps >= 80.0 * slots
     assert len(asked) < 20 * slots
+
+
+def test_of_many_that_do_not_support_the_rate_those_that_add_nothing_end() -> None:
+    """Two threads of a slot do 150/s: 3,000/s are the most of 20 slots, by two in each as by four."""
+    pi = model("pi", (1, 100.0, 0.4, 0.1), (2, 150.0, 0.5, 0.1), (4, 150.0, 0.6, 0.1))
+    of = problem([pi], [("source", "pi", 1.0)])
+    where = {start: (f"n{start % 20}", 0) for start in range(2, 82)}
+    executors = {"source": Executors({1: ("n0", 0)}, [1], False), "pi": Executors(where, [2], True)}
+    then = switched(of, executors, 6000.0, {f"n{i}": 4.0 for i in range(20)})
+    assert (len(then.active["pi"]), then.supported_tps) == (40, pytest.approx(3000.0))

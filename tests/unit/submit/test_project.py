@@ -172,10 +172,15 @@ def test_a_folder_without_an_init_file_stays_in_its_project(tmp_path: Path) -> N
         project = make_project(tmp_path / name, flights=topology)
         (project / "src" / "bolts").mkdir()
         (project / "src" / "bolts" / "parts.py").write_text(PARTS.replace("line", column))
+        (project / "src" / "bolts" / "deep").mkdir()
+        (project / "src" / "bolts" / "deep" / "more.py").touch()
+        file = project / "topologies" / "flights.py"
+        file.write_text(f"import bolts.deep.more\n{file.read_text()}")
         if name == "b":
             (project / "src" / "bolts" / "__init__.py").touch()
         outputs.append(load(project).thrift_spouts["source"].common.streams["default"].output_fields)
     assert outputs == [["line"], ["word"]]
+    assert not [name for name in sys.modules if name.partition(".")[0] == "bolts"]
 
 
 def test_loading_leaves_path_and_modules_as_they_were(tmp_path: Path) -> None:
