@@ -6,6 +6,7 @@ import io.stormpilot.worker.measure.Proc.Child;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.HashSet;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -17,6 +18,9 @@ import java.util.Set;
  */
 public final class ExecutorCpu {
 
+  /** Children that are gone and known: one that could not be read for a moment comes again. */
+  private static final int MOST_GONE = 16;
+
   private final JvmCpu jvm;
   private final Proc proc;
   private final Polling polling;
@@ -25,6 +29,7 @@ public final class ExecutorCpu {
   private final Map<Child, Long> childNanos = new HashMap<>(); // of those that live
   private final Map<Child, Long> childBefore = new HashMap<>();
   private final Set<Child> fell = new HashSet<>();
+  private final Map<Child, Long> goneNanos = new LinkedHashMap<>();
   private long endedNanos;
   private boolean hadChild;
 
@@ -76,9 +81,7 @@ public final class ExecutorCpu {
     for (Child child : List.copyOf(childNanos.keySet())) {
       long now = proc.cpuNanos(child);
       if (now < 0) {
-        endedNanos += childNanos.remove(child);
-        childBefore.remove(child);
-        fell.remove(child);
+        goneNanos.put(child, childNanos.remove(child)); // it ended, or could not be read just now
       } else {
         childNanos.computeIfPresent(child, (one, told) -> grown(one, told, now));
         tasks.forEach(TaskCounters::startsProcess);
@@ -88,9 +91,17 @@ public final class ExecutorCpu {
       for (Child child : proc.childrenOf(own.getName())) {
         if (!childNanos.containsKey(child)) {
           hadChild = true;
-          childNanos.put(child, grown(child, 0, Math.max(0, proc.cpuNanos(child))));
+          Long told = goneNanos.remove(child);
+          long now = Math.max(0, proc.cpuNanos(child));
+          childNanos.put(child, grown(child, told == null ? 0 : told, now));
         }
       }
+    }
+    while (goneNanos.size() > MOST_GONE) {
+      Child oldest = goneNanos.keySet().iterator().next();
+      endedNanos += goneNanos.remove(oldest);
+      childBefore.remove(oldest);
+      fell.remove(oldest);
     }
   }
 
@@ -106,9 +117,11 @@ public final class ExecutorCpu {
 
   /** CPU of the child processes at the last reading, or null where none is known. */
   public Long childNanos() {
-    return hadChild
-        ? Long.valueOf(endedNanos + childNanos.values().stream().mapToLong(Long::longValue).sum())
-        : null;
+    return hadChild ? Long.valueOf(endedNanos + sum(goneNanos) + sum(childNanos)) : null;
+  }
+
+  private static long sum(Map<Child, Long> nanos) {
+    return nanos.values().stream().mapToLong(Long::longValue).sum();
   }
 
   /** What its child processes, and those that they started, hold in memory, MB; 0 without any. */

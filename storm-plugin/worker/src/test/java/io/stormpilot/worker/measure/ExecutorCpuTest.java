@@ -76,6 +76,35 @@ class ExecutorCpuTest {
     assertEquals((150 + 40) * TICK, cpu.childNanos());
   }
 
+  /** A worker may be short of file descriptors. */
+  @Test
+  void processThatCouldNotBeReadOnceDoesNotCountTwice() throws IOException {
+    ExecutorCpu cpu = cpu();
+    children("77");
+    process(77, 1000);
+    cpu.read();
+    ends(77);
+    cpu.read();
+    assertEquals(1000 * TICK, cpu.childNanos());
+    process(77, 1010);
+    cpu.read();
+    assertEquals(1010 * TICK, cpu.childNanos());
+  }
+
+  @Test
+  void commandsThatEndAreSummedUp() throws IOException {
+    ExecutorCpu cpu = cpu();
+    for (int pid = 100; pid < 140; pid++) {
+      children("" + pid);
+      process(pid, 3);
+      cpu.read();
+      ends(pid);
+      children("");
+      cpu.read();
+    }
+    assertEquals(40 * 3 * TICK, cpu.childNanos());
+  }
+
   /** A Java bolt that runs a command now and then has no process of its own. */
   @Test
   void commandThatEndsMakesNoOtherThreadTheComponents() throws Exception {
