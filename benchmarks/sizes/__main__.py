@@ -61,8 +61,8 @@ def main() -> int:
             for file in cluster.results(OUT, case)
             for one in [json.loads(file.read_text())]
         ]
-        every = {*wanted, *((case, 1) for case in known)}
-        found["left"] = sum(not cluster.result(OUT, case, n).exists() for case, n in every)
+        every = {cluster.result(OUT, case, n) for case, n in [*wanted, *((case, 1) for case in known)]}
+        found["left"] = sum(not file.exists() for file in every)
     found["day"] = {v: json.loads(file.read_text()) for v in day.VARIANTS if (file := day.result(OUT, v)).exists()}
     published = json.loads((RESULTS / "sizes.json").read_text())
     if found["cluster"] == published["cluster"]:

@@ -220,7 +220,7 @@ class Run:
             *(sys.executable, "-m", "stormpilot", "apply-size", str(self._file)),
             *("--allocation", self._case.method, "--placement", self._case.mapping),
             *("--nimbus", str(self._cluster.nimbus_address), "--zookeeper", self._cluster.zookeeper_hosts),
-            *("-f", "json"),
+            *("-f", "json", "--yes"),
         ]
         ended = subprocess.run(command, capture_output=True, text=True, check=False)
         if ended.returncode != 0:

@@ -158,7 +158,7 @@ class Operator:
         if found is None:
             return None
         command = [
-            *(str(STORMPILOT), "apply-size", str(self._file), "--rate", found[2]),
+            *(str(STORMPILOT), "apply-size", str(self._file), "--rate", found[2], "--yes"),
             *("--nimbus", str(self._cluster.nimbus_address), "--zookeeper", self._cluster.zookeeper_hosts),
         ]
         self._running = subprocess.Popen(command, stdout=subprocess.DEVNULL)

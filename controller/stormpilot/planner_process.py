@@ -85,7 +85,7 @@ class PlannerProcess:
         self._known: set[str] = set()
         """Planners that answered, in this process or in one before."""
         self._hung: Counter[str] = Counter()
-        """How often in a row each did not."""
+        """By planner, times in a row that it did not."""
 
     def __call__(
         self,

@@ -14,10 +14,11 @@ from stormpilot.cli.output import Format, FormatOption, print_json, print_table,
 from stormpilot.cli.progress import progress
 from stormpilot.cli.routes import DRAIN_TIMEOUT_S, drive
 from stormpilot.cli.size import FileArgument, Mapping, Method, RateOption, read_problem
-from stormpilot.cli.steer import Steering
-from stormpilot.errors import UsageError
+from stormpilot.cli.steer import Steering, confirm
+from stormpilot.errors import RefusedError, UsageError
 
 if TYPE_CHECKING:
+    from stormpilot.nimbus import Address
     from stormpilot.operate.resizing import Resizing
     from stormpilot.operate.switching import Switching
 
@@ -39,6 +40,7 @@ def apply_size(
     ] = 5,
     timeout: Annotated[float, typer.Option(min=1, help="Seconds for the rebalance, and for the plan.")] = 180.0,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would change; change nothing.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Skip the confirmation.")] = False,
     seed: SeedOption = 0,
     zookeeper: ZooKeeperOption = None,
     root: RootOption = None,
@@ -47,8 +49,9 @@ def apply_size(
 ) -> None:
     """Apply a size to a running topology: threads by a rebalance, then the placement as its plan.
 
-    Where a controller leads, the placement is left to it. Where executors are on standby (submit --standby), these get
-    tuples, as many as the rate needs in their slots, or some get none any more: nothing restarts.
+    That restarts workers, so it asks first. Where a controller leads, the placement is left to it. Where executors are
+    on standby (submit --standby), these get tuples, as many as the rate needs in their slots, or some get none any
+    more: nothing restarts.
 
     Exit code 1: it cannot be carried out; the text says why, and whether Storm has rebalanced before.
     """
@@ -71,21 +74,36 @@ def apply_size(
     counts = None if config is None else load(config).load
     wanted = topology or problem.name
     why = f"sized for {sized.rate_tps:g}/s by {sized.method}"
-    plan_id = None
+    plan_id, now = None, list[str]()
     made: Resizing | Switching | None
-    with connected(where) as session, progress(f"apply-size {problem.name}") as shown:
+    doing = f"apply-size {problem.name}"
+    with connected(where) as session:
         operator = Operator(session, where.paths, user(), why, dry_run)
         made = switching(operator, problem, sized.rate_tps, wanted, load=counts)
         if made is not None:
-            shown.update("switching")
             made.carry_out()
         else:
-            with Nimbus.connect_leader(address) as client:
-                made = resizing(
+
+            def looked(client: Nimbus) -> Resizing:
+                found = resizing(
                     session, where.paths, client, problem, sized, wanted, placement.value, seed=seed, load=counts
                 )
-                if not made.controller:
+                if not found.controller:
                     refuse_unsigned(client.conf(), key)
+                return found
+
+            asked: list[str] = []
+            if not (dry_run or yes):
+                with Nimbus.connect_leader(address) as client, progress(doing):
+                    made = looked(client)
+                if danger := made.danger(wait):
+                    asked = _described(made, address)
+                    confirm(danger, asked)
+            with Nimbus.connect_leader(address) as client, progress(doing) as shown:
+                made = looked(client)
+                now = _described(made, address)
+                if not (dry_run or yes) and now != asked and (asked or made.danger(wait)):
+                    raise RefusedError(f"nothing was changed, for it is not what was there before: {'; '.join(now)}")
                 if not dry_run:
                     plan_id = made.carry_out(
                         client, wait_s=wait, timeout_s=timeout, by=user(), tell=shown.update, key=key
@@ -107,7 +125,19 @@ def apply_size(
             }
         )
         return
+    if dry_run and now:
+        say("\n".join(now))
     _show(made, plan_id, dry_run)
+
+
+def _described(change: Resizing, nimbus: Address) -> list[str]:
+    """The topology and the change, before it is made."""
+    return [
+        f"{change.topology_id} at {nimbus}",
+        *(f"threads of {c}: {change.before[c]} -> {n}" for c, n in change.changed.items()),
+        f"workers: {change.wanted_workers} -> {len(change.workers)}",
+        f"placed by the controller {change.controller}" if change.controller else "placed by this command",
+    ]
 
 
 def _show(change: Resizing | Switching, plan_id: str | None, dry_run: bool) -> None:

@@ -9,7 +9,7 @@ import inspect
 import sys
 import time
 import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Concatenate, ParamSpec
 
@@ -183,7 +183,7 @@ def _act(how: Steering, connection: Any, verb: Callable[[Operator], Change], *, 
     if not how.yes:
         looked = verb(operator(True))
         if looked.danger:
-            _confirm(looked)
+            confirm(looked.danger, lines_of(looked, asked=True))
             _still(looked, verb(operator(True)))
     change = verb(operator(False))
     if show:
@@ -198,13 +198,14 @@ def _still(looked: Change, now: Change) -> None:
         raise RefusedError(f"nothing was changed, for it is not what you looked at any more: {became}")
 
 
-def _confirm(change: Change) -> None:
+def confirm(danger: str, lines: Iterable[str] = ()) -> None:
+    """Ask at the terminal; `RefusedError` without one, or where the answer is no."""
     if sys.stdin is None or not sys.stdin.isatty():
-        raise RefusedError(f"{change.danger}: confirm with --yes (or look with --dry-run)")
-    for line in lines_of(change, asked=True):
+        raise RefusedError(f"{danger}: confirm with --yes (or look with --dry-run)")
+    for line in lines:
         note(line)
     try:
-        confirmed = typer.confirm(f"{change.danger}. Continue?", err=True)
+        confirmed = typer.confirm(f"{danger}. Continue?", err=True)
     except typer.Abort as e:
         if isinstance(e.__cause__ or e.__context__, KeyboardInterrupt):
             raise KeyboardInterrupt from e

@@ -143,6 +143,17 @@ class Resizing:
         rest = {c: r for c, r in executors.items() if c not in self.threads}
         self.workers = _with_the_rest(answer, rest, self.limits)
 
+    @property
+    def changed(self) -> dict[str, int]:
+        """Threads of the components that get more or fewer."""
+        return {c: n for c, n in self.threads.items() if n != self.before[c]}
+
+    def danger(self, wait_s: int) -> str:
+        """The consequence for the topology, as one is asked before it; empty where there is none."""
+        if self.changed or len(self.workers) != self.wanted_workers:
+            return f"workers of {self.name} restart, after its sources were off for {wait_s} s"
+        return "" if self.controller else f"workers of {self.name} that are elsewhere now restart"
+
     def carry_out(
         self,
         nimbus: Nimbus,
@@ -169,8 +180,7 @@ class Resizing:
         """
         if not self.controller:
             refuse_unsigned(nimbus.conf(), key)
-        changed = {c: n for c, n in self.threads.items() if n != self.before[c]}
-        slots = len(self.workers)
+        changed, slots = self.changed, len(self.workers)
         if changed or slots != self.wanted_workers:
             threads = ", ".join(f"{c} {n}" for c, n in changed.items()) or "same threads"
             tell(f"rebalancing to {counted(slots, 'worker')}, {threads}")

@@ -7,6 +7,7 @@ import signal
 import zipfile
 from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import NoReturn
 
 import pytest
@@ -348,3 +349,52 @@ def test_apply_size_goes_by_the_capacity_that_its_configuration_says(
     (tmp_path / "controller.yaml").write_text("load: {capacity: measured}\n")
     done = run("apply-size", EXAMPLE, "--nimbus", "n:1", "--config", tmp_path / "controller.yaml")
     assert "capacity: measured" in done.stderr
+
+
+def test_apply_size_asks_before_workers_restart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The name comes from the file: a wrong --nimbus restarted another topology of that name."""
+    carried_out: list[bool] = []
+    change = SimpleNamespace(
+        controller="n1:7",
+        danger=lambda wait_s: f"workers of t restart, after its sources were off for {wait_s} s",
+        carry_out=lambda *_, **more: carried_out.append(True),
+        changed={"pi": 4},
+        switched=False,
+        topology_id="t-1",
+        wanted_workers=2,
+        rebalanced=True,
+        before={"pi": 2},
+        threads={"pi": 4},
+        workers=[],
+        tasks={"pi": []},
+        component_of={},
+        notes=[],
+        by_whom="the controller places it",
+    )
+    monkeypatch.setattr("stormpilot.cli.apply_size.connected", lambda where: nullcontext())
+    monkeypatch.setattr(Nimbus, "connect_leader", lambda address: nullcontext())
+    monkeypatch.setattr("stormpilot.operate.switching.switching", lambda *_, **more: None)
+    monkeypatch.setattr("stormpilot.operate.resizing.resizing", lambda *_, **more: change)
+    done = run("apply-size", EXAMPLE, "--nimbus", "n:1", "--wait", "7")
+    assert (done.returncode, carried_out) == (1, [])
+    assert "off for 7 s: confirm with --yes (or look with --dry-run)" in done.stderr
+    assert run("apply-size", EXAMPLE, "--nimbus", "n:1", "--dry-run", "-f", "json").returncode == 0
+    assert carried_out == []
+    assert run("apply-size", EXAMPLE, "--nimbus", "n:1", "--yes", "-f", "json").returncode == 0
+    assert carried_out == [True]
+
+    told: list[object] = []
+
+    def another_is_elected(danger: str, lines: object) -> None:
+        told.extend([danger, lines])
+        change.controller = "n2:8"
+
+    monkeypatch.setattr("stormpilot.cli.apply_size.confirm", another_is_elected)
+    refused = run("apply-size", EXAMPLE, "--nimbus", "n:1")
+    assert told[1] == ["t-1 at n:1", "threads of pi: 2 -> 4", "workers: 2 -> 0", "placed by the controller n1:7"]
+    assert (refused.returncode, carried_out) == (1, [True])
+    assert "it is not what was there before: t-1 at n:1" in refused.stderr
+
+    change.controller, change.danger = "n1:7", lambda wait_s: ""
+    assert run("apply-size", EXAMPLE, "--nimbus", "n:1", "-f", "json").returncode == 0, "nothing restarts"
+    assert carried_out == [True, True]

@@ -53,7 +53,7 @@ def test_the_question_shows_the_change_and_does_not_speak_of_a_dry_run(
     asked: list[str] = []
     monkeypatch.setattr(typer, "confirm", lambda text, **_: bool(asked.append(text)))
     with pytest.raises(RefusedError, match="nothing was changed"):
-        steer._confirm(LOOKED)
+        steer.confirm(LOOKED.danger, steer.lines_of(LOOKED, asked=True))
     assert asked == ["it moves. Continue?"]
     shown = capsys.readouterr().err
     assert "flights: mode act" in shown
@@ -99,13 +99,13 @@ def test_an_interruption_at_the_question_is_one(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr("sys.stdin", Terminal())
     monkeypatch.setattr(typer, "confirm", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        steer._confirm(LOOKED)
+        steer.confirm(LOOKED.danger, steer.lines_of(LOOKED, asked=True))
     monkeypatch.setattr(typer, "confirm", ended)
     with pytest.raises(RefusedError, match="nothing was changed"):
-        steer._confirm(LOOKED)
+        steer.confirm(LOOKED.danger, steer.lines_of(LOOKED, asked=True))
     monkeypatch.setattr("sys.stdin", None)
     with pytest.raises(RefusedError, match="confirm with --yes"):
-        steer._confirm(LOOKED)
+        steer.confirm(LOOKED.danger, steer.lines_of(LOOKED, asked=True))
 
 
 @pytest.mark.parametrize(

@@ -73,6 +73,15 @@ def test_no_rebalance_where_threads_and_workers_are_as_wanted() -> None:
     assert world.rebalanced == []
 
 
+def test_what_restarts_is_said_before() -> None:
+    world = World()
+    assert world.size(250.0).danger(5) == "workers of t restart, after its sources were off for 5 s"
+    same = world.size(105.0)
+    assert same.danger(5) == "workers of t that are elsewhere now restart"
+    same.controller = "n1:7"
+    assert same.danger(5) == "", "the controller places them"
+
+
 def test_workers_that_are_asked_for_count_not_those_that_are_used() -> None:
     world = World()
     world.put(PATHS.topology(world.id), running({"source": 1, "pi": 2, "__acker": 1}, workers=4))
