@@ -92,35 +92,6 @@ def target(model: Model, answer: Step) -> tuple[int, str]:
     return int(frame.compiled.start[answer.executor]), frame.compiled.node_ids[int(frame.home_node[answer.worker])]
 
 
-@pytest.mark.parametrize("rule", ["executors", "heap", "apart"])
-def test_a_rule_closes_a_worker_and_not_the_way_out_of_another(rule: str):
-    """3 and 4 fill a worker on n1, 5 has another one there: 1 joins 5, though it talks to 3."""
-    model = running(
-        {1: "n0", 2: "n0", 3: "n1", 4: "n1", 5: "n1"},
-        dict.fromkeys((1, 2, 3, 4, 5), 10.0),
-        {(1, 3): 100.0},
-    )
-    (t,) = model.topologies
-    t = msgspec.structs.replace(
-        t,
-        workers=3,
-        components=[Component(id=str(e), kind="spout", heap_mb=100.0) for e in (1, 2, 3, 4, 5)],
-        executors=[msgspec.structs.replace(e, component=str(e.start)) for e in t.executors],
-        assignment=[*t.assignment[:-1], Assigned(start=5, supervisor="n1", port=6701)],
-    )
-    limited = {
-        "executors": msgspec.structs.replace(t, worker_executors=2),
-        "heap": msgspec.structs.replace(t, worker_heap_mb=250.0),
-        "apart": msgspec.structs.replace(t, apart=[("1", "4"), ("2", "3")]),
-    }[rule]
-    model = msgspec.structs.replace(model, topologies=[limited])
-    answer = next_step(model)
-    assert isinstance(answer, Move)
-    frame = frame_of(compile_model(model))
-    assert (int(frame.compiled.start[answer.executor]), answer.asc_tps) == (1, 100.0)
-    assert frame.compiled.slot_port[frame.home_slot[answer.worker]] == 6701
-
-
 def test_case_1_takes_from_the_most_loaded_worker_what_costs_least_traffic():
     """n0 has 950 of 1000 MHz, n1 100, n2 200. 1 and 2 talk (10); 3 has 5 with n1 and 2 with n0: its ASC is 5 - 2."""
     model = running(
