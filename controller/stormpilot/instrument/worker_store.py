@@ -137,7 +137,7 @@ class WorkerStore:
         self._owner_is_known = False
 
     def _make_parents(self, path: str) -> None:
-        if self._owned and self._request("exists", self.paths.base) is None:  # who makes it decides who writes plans
+        if self._owned and not self._has_root():  # who makes it decides who writes plans
             raise StoreUnavailable(f"{self.paths.base} is missing: the scheduler plug-in on Nimbus makes it")
         parts = path.strip("/").split("/")[:-1]
         for depth in range(1, len(parts) + 1):
@@ -153,6 +153,15 @@ class WorkerStore:
                 # may create before it looks whether the znode is there.
                 if not isinstance(e.__cause__, NoAuthError):
                     raise
+
+    def _has_root(self) -> bool:
+        """Whether the folder of all our znodes is there; ZooKeeper may refuse to tell of one that we may not read."""
+        try:
+            return self._request("exists", self.paths.base) is not None
+        except StoreUnavailable as e:
+            if isinstance(e.__cause__, NoAuthError):
+                return True
+            raise
 
     def _request(self, method: str, path: str, *arguments: Any, **named: Any) -> Any:
         """One request; kazoo would queue it while disconnected, so it is sent only when connected and none is open."""

@@ -14,7 +14,7 @@ import pytest
 from secure_zookeeper import SECRET, USER, SecureZooKeeper, make_certificates, secure_zookeeper
 from stormpilot.doctor import ensemble
 from stormpilot.errors import StormpilotError
-from stormpilot.instrument.worker_store import WorkerStore
+from stormpilot.instrument.worker_store import StoreUnavailable, WorkerStore
 from stormpilot.logins.jaas import SaslLogin
 from stormpilot.zookeeper.client import DeniedError, ZooKeeper, connect
 from stormpilot.zookeeper.login import Login, Tls
@@ -118,10 +118,13 @@ def test_a_topology_reports_by_tls_and_sasl(secure: SecureZooKeeper) -> None:
         "t-1",
     )
     path = store.paths.load("t-1", "collector-1")
+    stranger = connect_patiently(secure.plain_hosts, Login())
+    with pytest.raises(StoreUnavailable, match="is missing: the scheduler plug-in on Nimbus makes it"):
+        store.put(path, b"load")
+    stranger.ensure([store.paths.base])
     store.put(path, b"load")
     reader = connect_patiently(secure.hosts, Login(sasl=OURS, tls=secure.certificates.tls))
     assert reader.read([path])[0].data == b"load"
-    stranger = connect_patiently(secure.plain_hosts, Login())
     with pytest.raises(DeniedError):
         stranger.put(path, b"false")
     store.close()

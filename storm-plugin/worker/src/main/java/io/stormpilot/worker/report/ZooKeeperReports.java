@@ -138,8 +138,17 @@ final class ZooKeeperReports implements ReportStore {
     }
   }
 
+  /** ZooKeeper may refuse to tell of one that we may not read. */
+  private boolean hasRoot() throws Exception {
+    try {
+      return zk.checkExists().forPath(base) != null;
+    } catch (KeeperException.NoAuthException e) {
+      return true;
+    }
+  }
+
   private void makeParents() throws Exception {
-    if (secure && zk.checkExists().forPath(base) == null) {
+    if (secure && !hasRoot()) {
       throw new IOException(base + " is missing: the scheduler plug-in on Nimbus makes it");
     }
     String[] names = folder.substring(1).split("/");
