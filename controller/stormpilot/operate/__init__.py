@@ -13,7 +13,8 @@ becomes a request in ZooKeeper, and `outcome` has its result. Errors are `stormp
 - `routes.py`: shift, activate, deactivate: which tasks get tuples. `rollouts.py`: status, pause, resume, abort.
 - `thresholds.py`: thresholds set, frozen, unset; which hold. (Not imported here: it needs the configuration.)
 - `requests.py`: approve, discard, rollback, replan, and their outcome.
-- `resizing.py`, `switching.py`: a size carried out by a rebalance, or by executors on standby; `nodes.py`: their nodes.
+- `resizing.py`, `switching.py`: a size carried out by a rebalance, or by executors on standby; `nodes.py`: their nodes,
+  `limits.py`: where on them its executors may be.
 - `views.py`: history, audit, progress of a drain: reading only. `status.py`: the state of the whole system.
 """
 
