@@ -59,11 +59,15 @@ class SnapshotWriterTest extends OutboxFixture {
         2, Payload.decode(store.read(PATHS.cluster()), Limits.SNAPSHOT).get("version").getAsInt());
   }
 
+  private static TopologySnapshot snapshot(boolean sawItBegin) {
+    Story story = new Story(1, 2).topology("t", 1, 2);
+    return new TopologySnapshot(story.details("t"), Placement.NONE, 100, sawItBegin);
+  }
+
   /** The controller reads no snapshot with a time that no calendar has. */
   @Test
   void aPlacementDoesNotStandSinceLaterThanItWasSeen() throws Exception {
-    Story story = new Story(1, 2).topology("t", 1, 2);
-    TopologySnapshot found = new TopologySnapshot(story.details("t"), Placement.NONE, 100, false);
+    TopologySnapshot found = snapshot(false);
     new SnapshotWriter(PATHS, () -> 1_000).write(found, store);
     JsonObject tampered = topology();
     tampered.addProperty("assignedSinceMs", Long.MAX_VALUE);
@@ -77,8 +81,7 @@ class SnapshotWriterTest extends OutboxFixture {
   /** The store of a term is its own: in between another Nimbus may have written. */
   @Test
   void whatIsKnownHoldsForOneTerm() throws Exception {
-    Story story = new Story(1, 2).topology("t", 1, 2);
-    TopologySnapshot snapshot = new TopologySnapshot(story.details("t"), Placement.NONE, 100, true);
+    TopologySnapshot snapshot = snapshot(true);
     SnapshotWriter writer = new SnapshotWriter(PATHS, () -> 1_000);
     writer.write(snapshot, store);
     JsonObject others = topology();
@@ -93,8 +96,7 @@ class SnapshotWriterTest extends OutboxFixture {
 
   @Test
   void whatIsKnownOfATopologyIsForgottenWithIt() throws Exception {
-    Story story = new Story(1, 2).topology("t", 1, 2);
-    TopologySnapshot snapshot = new TopologySnapshot(story.details("t"), Placement.NONE, 100, true);
+    TopologySnapshot snapshot = snapshot(true);
     SnapshotWriter writer = new SnapshotWriter(PATHS, () -> 1_000);
     writer.write(snapshot, store);
     store.delete(PATHS.topology("t"));
