@@ -1,9 +1,10 @@
 """Measures what is missing, and shows the table.
 
 `connections` needs no cluster; `fewest` asks how many nodes hold a rate, `changing` what planning anew gains when the
-traffic has changed. Of `chain`, `flights` and `wordcount`, and of the chain under `settings`, it makes everybody's
-plan, then measures passes of every placement once. What was measured is kept after every placement: a run that was
-interrupted, or that `--minutes` ended, goes on with what is missing when it is started again; `--restart` begins anew.
+traffic has changed. Of `chain`, `flights` and `wordcount`, of the chain under other `settings` and on `unlike` nodes,
+it makes everybody's plan, then measures passes of every placement once. What was measured is kept after every
+placement: a run that was interrupted, or that `--minutes` ended, goes on with what is missing when it is started again;
+`--restart` begins anew.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from rich.console import Console
 
 from benchmarks.command import STARTED_S, console, exit_with, machine, results_of, resumable, say
 from benchmarks.headlines import changing, connections, fewest, other_pages, page, runs
-from benchmarks.headlines.cases import AIM, CASES, SETTINGS, measured_on
+from benchmarks.headlines.cases import AIM, CASES, EVEN, LONG, measured_on
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 BENCH = REPOSITORY / "build" / "bench"
@@ -34,7 +35,11 @@ PARTS = ["connections", *CASES, FEWEST, CHANGING]
 def main() -> int:
     """Run what is missing; 0 when everything that is wanted was measured."""
     parser = argparse.ArgumentParser(prog="make bench-headlines", description=__doc__)
-    parser.add_argument("--full", action="store_true", help=f"{AIM} of each of them, and the chain's other settings")
+    parser.add_argument(
+        "--full",
+        action="store_true",
+        help=f"{AIM} of each of them, also of {' and '.join(LONG)}",
+    )
     parser.add_argument("--only", action="append", choices=PARTS, default=[], help="a part, or several; else all")
     parser.add_argument("--passes", type=int, help=f"of each topology; {PASSES} by default, {AIM} with --full")
     parser.add_argument("--phase-s", type=float, help="of the rate, and of as fast as it goes")
@@ -59,7 +64,7 @@ def main() -> int:
 
 def parts(arguments: argparse.Namespace) -> list[str]:
     """Parts that are asked for: by default all but those of the long form."""
-    return arguments.only or [part for part in PARTS if arguments.full or part != SETTINGS]
+    return arguments.only or [part for part in PARTS if arguments.full or part not in LONG]
 
 
 def of_chain(arguments: argparse.Namespace) -> tuple[int, int]:
@@ -83,14 +88,16 @@ def measure(arguments: argparse.Namespace, passes: int, ends_s: float) -> None:
     repetitions, changes = of_chain(arguments)
     if not (left or repetitions or changes) or not clock.allows(runs.PREPARED_S):
         return
-    with runs.isolated(say) as cluster:
-        if repetitions and clock.allows(fewest.MEASURED_S):
-            fewest.measure(cluster, replace(CASES["chain"], **chosen), repetitions, OUT, clock, say)
-        for case in wanted:
-            if case.name in left:
-                runs.measure(cluster, case, passes, OUT, clock=clock, say=say)
-        if changes and clock.allows(changing.MEASURED_S):
-            changing.measure(cluster, CASES["chain"], changes, OUT, clock, say)
+    wanted = [case for case in wanted if case.name in left]
+    for cores in dict.fromkeys([*([EVEN] if repetitions or changes else []), *(case.cores for case in wanted)]):
+        with runs.isolated(cores, say) as cluster:
+            if cores == EVEN and repetitions and clock.allows(fewest.MEASURED_S):
+                fewest.measure(cluster, replace(CASES["chain"], **chosen), repetitions, OUT, clock, say)
+            for case in wanted:
+                if case.cores == cores:
+                    runs.measure(cluster, case, passes, OUT, clock=clock, say=say)
+            if cores == EVEN and changes and clock.allows(changing.MEASURED_S):
+                changing.measure(cluster, CASES["chain"], changes, OUT, clock, say)
 
 
 def restore(published: Path, out: Path) -> None:

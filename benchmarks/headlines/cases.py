@@ -18,6 +18,9 @@ RATED = 0.55
 AIM = 5
 """Passes, repetitions and changes of the long form: fewer are told as fewer."""
 
+EVEN = (0.4,) * 4
+"""Cores of the isolated nodes."""
+
 SLEEP, SLEEP_MS = "topology.bolt.wait.progressive.level3.sleep.millis", 1
 """Storm's default: with ten times that, most of the latency was that of executors that sleep, at every stage."""
 
@@ -29,6 +32,7 @@ class Case:
     `rate_tps`, at which latency is measured, is `RATED` of what Storm's default placement holds; until that is known it
     is a guess that is low enough. With `given` it is that rate; with `steady` the source sends at nothing else.
     `topology` and `options` are of the project of examples; the chain is sent to Nimbus as it is. `who`: contenders.
+    `cores` are those of the isolated nodes.
     `timeout_s`: a tuple that a move lost counts as one that is under way until then, so that this is more than the
     longest latency, and not much more.
     """
@@ -44,6 +48,7 @@ class Case:
     who: tuple[str, ...] = NAMES
     given: bool = False
     steady: bool = False
+    cores: tuple[float, ...] = EVEN
 
     @property
     def schedule(self) -> str:
@@ -75,11 +80,20 @@ class Case:
         }
 
 
-SETTINGS = "settings"
-"""Other settings of the paper's two schedulers, on the chain: of the long form."""
+SETTINGS, UNLIKE = LONG = "settings", "unlike"
+"""Cases of the long form: other settings of the paper's two schedulers, and nodes that differ; both on the chain."""
 CASES = {
     "chain": Case("chain", 100.0, 50, timeout_s=5, chain=Chain()),
     SETTINGS: Case(SETTINGS, 100.0, 50, timeout_s=5, chain=Chain(), who=("default", "online", "offline", *SWEPT)),
+    UNLIKE: Case(
+        UNLIKE,
+        100.0,
+        50,
+        timeout_s=5,
+        chain=Chain(),
+        who=("default", "ras", "online", "best", "best latency"),
+        cores=(0.25, 0.3, 0.45, 0.6),
+    ),
     "wordcount": Case("wordcount", 5.0, 20, topology="wordcount_comm", who=("default", "ras", "best")),
     "flights": Case(
         "flights", 50.0, 50, topology="flights", who=("default", "online", "best", "best latency"), given=True

@@ -18,7 +18,7 @@ from stormpilot.planner import compute
 from stormpilot.planner.flow.planning import Traffic
 
 ROOM = 1.2
-"""B(n) over the CPU that each node would use if all used the same: nobody may put everything on one node."""
+"""B(n) over what each node would use if all used the same part of their CPU: nobody may put everything on one node."""
 BUDGET_S = 5.0
 StormScheduler = Literal["default", "ras-default"]
 DEFAULT: StormScheduler = "default"
@@ -65,10 +65,10 @@ class Placement:
 
 
 def roomy(model: Model) -> Model:
-    """The model with B(n) = `ROOM` times the mean load of a node, and at least what the largest executor uses."""
+    """The model with B(n) = `ROOM` times the load of a node if all were filled alike; room for the largest executor."""
     loads = [e.cpu_mhz for t in model.topologies for e in t.executors]
-    limit = max(ROOM * sum(loads) / len(model.supervisors), *loads)
-    nodes = [msgspec.structs.replace(s, cpu_limit_mhz=limit) for s in model.supervisors]
+    ratio = ROOM * sum(loads) / sum(s.cpu_mhz for s in model.supervisors)
+    nodes = [msgspec.structs.replace(s, cpu_limit_mhz=max(ratio * s.cpu_mhz, *loads)) for s in model.supervisors]
     return msgspec.structs.replace(model, supervisors=nodes)
 
 

@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from benchmarks.headlines import fewest, runs
+from benchmarks.headlines import fewest
+from benchmarks.headlines.cases import EVEN
 from benchmarks.headlines.contenders import WHO
 from benchmarks.headlines.figures import spread
 from benchmarks.markdown import filled, table
@@ -140,4 +141,4 @@ def _filled(found: dict[str, Any]) -> str:
 
 
 def _looks(windows: Sequence[dict[str, Any]]) -> str:
-    return spread([w["polling_cores"] / runs.CORES for w in windows], ".2f")
+    return spread([w["polling_cores"] / EVEN[0] for w in windows], ".2f")

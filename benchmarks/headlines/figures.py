@@ -7,11 +7,12 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from benchmarks.headlines.cases import SETTINGS
+from benchmarks.headlines.cases import SETTINGS, UNLIKE
 
 PROSE = {
     "chain": "reference chain",
     SETTINGS: "reference chain, other settings",
+    UNLIKE: "reference chain, unlike nodes",
     "wordcount": "`wordcount_comm`",
     "flights": "`flights`",
 }

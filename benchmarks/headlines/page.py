@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.headlines import changing, fewest_page, network_page
-from benchmarks.headlines.cases import SETTINGS, SLEEP, SLEEP_MS, measured_on
+from benchmarks.headlines.cases import EVEN, SETTINGS, SLEEP, SLEEP_MS, measured_on
 from benchmarks.headlines.contenders import LATENCY, ROOM, WHO
 from benchmarks.headlines.figures import PROSE, cases, cpu, latency, measured, most, pairs, spread, stays_as_it_is
 from benchmarks.headlines.notes import ONLINE_CLAIM, ONLINE_WANTED, notes
@@ -216,10 +216,12 @@ def _setting(found: dict[str, Any]) -> list[str]:
                 f" ({chain['stages']} stages by shuffle and by key in turn, {chain['replication']} executors of each, "
                 f"{chain['payload_bytes']} bytes, selectivity {chain['selectivity']:g})"
             )
+        if isinstance(p["cores"], list):
+            own += f", on nodes of {', '.join(f'{c:g}' for c in p['cores'])} cores"
         what.append(own)
     return [
         filled(
-            f"{some['nodes']} nodes of {some['cores']:g} cores and {some['mbit']:g} Mbit/s on one machine, each in a "
+            f"{some['nodes']} nodes of {EVEN[0]:g} cores and {some['mbit']:g} Mbit/s on one machine, each in a "
             f"namespace of its own with a CPU quota; its load average while measuring was {min(loads):.1f} to "
             f"{max(loads):.1f}. The source sends at a rate, then as fast as `topology.max.spout.pending` lets it, in "
             f"turns of {' or '.join(f'{s:g}' for s in turns)} s: latency and traffic are of the former, the most "
@@ -228,11 +230,11 @@ def _setting(found: dict[str, Any]) -> list[str]:
         ),
         filled(
             "Storm's default is the placement that Storm made itself. All others are made from what was measured under "
-            f"it, with the same room on each node: B(n) is {ROOM:g} times the load of a node if all were loaded alike. "
-            "RAS is Storm's own class (`ras-default`), told the measured CPU of every executor, which is as good as "
-            "declarations get. One pass applies them in this order, the next one backwards (ABBA), to the running "
-            "topology. A window begins when every source task completes tuples and none fails any more, 3 s after the "
-            "rate has changed. Latency is complete latency, from histograms with 10% between bounds."
+            f"it, with the same part of each node to fill: B(n) is {ROOM:g} times the load of a node if all were "
+            "filled alike. RAS is Storm's own class (`ras-default`), told the measured CPU of every executor, which is "
+            "as good as declarations get. One pass applies them in this order, the next one backwards (ABBA), to the "
+            "running topology. A window begins when every source task completes tuples and none fails any more, 3 s "
+            "after the rate has changed. Latency is complete latency, from histograms with 10% between bounds."
         ),
     ]
 

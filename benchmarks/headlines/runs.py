@@ -19,7 +19,7 @@ import msgspec
 from benchmarks.command import machine
 from benchmarks.demo.measure import Watcher
 from benchmarks.flow.jobs import PROJECT, Job, Placer, applied, until
-from benchmarks.headlines.cases import RATED, SLEEP_MS, Case
+from benchmarks.headlines.cases import EVEN, RATED, SLEEP_MS, Case
 from benchmarks.headlines.contenders import placements
 from benchmarks.headlines.phases import phase, phases, words
 from benchmarks.hook.__main__ import topologies
@@ -32,7 +32,7 @@ from stormpilot.model.values import Plan
 from stormpilot.nimbus import Nimbus
 from stormpilot.submit import submit_topology
 
-NODES, CORES, MBIT = 4, 0.4, 50.0
+NODES, MBIT = len(EVEN), 50.0
 READY_S = 12.0
 """Of this half has to be measured: reports of Python tasks on full nodes are seconds late."""
 PLACED_S, MOVED_S = 180.0, 300.0
@@ -196,20 +196,20 @@ def elsewhere(
 
 
 @contextmanager
-def isolated(say: Say) -> Iterator[LocalCluster]:
-    """The cluster of isolated nodes, as long as the block lasts."""
+def isolated(cores: Sequence[float], say: Say) -> Iterator[LocalCluster]:
+    """The cluster of isolated nodes of so many cores each, as long as the block lasts."""
     spec = ClusterSpec(
         name="bench-headlines",
-        supervisors=NODES,
+        supervisors=len(cores),
         slots=2,
         extlib=(hook_jar(ClusterSpec()),),
         isolate=True,
-        nodes=(NodeSpec(cores=CORES, mbit=MBIT),) * NODES,
+        nodes=tuple(NodeSpec(cores=c, mbit=MBIT) for c in cores),
         conf=PATIENT,
     )
     cluster = LocalCluster.up(spec, lambda _: None)
     try:
-        say(f"{NODES} isolated nodes are up; load average {os.getloadavg()[0]:.1f}")
+        say(f"{len(cores)} isolated nodes are up; load average {os.getloadavg()[0]:.1f}")
         yield cluster
     finally:
         cluster.down(purge=True)
@@ -237,8 +237,8 @@ def _parameters(case: Case) -> dict[str, Any]:
     chain = case.chain
     return {
         "cpu": machine()["cpu"],
-        "nodes": NODES,
-        "cores": CORES,
+        "nodes": len(case.cores),
+        "cores": case.cores[0] if case.cores == EVEN else case.cores,
         "mbit": MBIT,
         "rate_tps": case.rate_tps,
         "max_spout_pending": case.pending,

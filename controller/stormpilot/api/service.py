@@ -14,7 +14,7 @@ import structlog
 from stormpilot import clock
 from stormpilot.api.board import CompletedCycle, ProcessStatus
 from stormpilot.config import Config, EventKind, NotifySection, zookeeper_login
-from stormpilot.config.reload import Reloaded
+from stormpilot.config.reload import Reload
 from stormpilot.decide.report import CycleReport
 from stormpilot.messages.controller_state import ControllerState
 from stormpilot.notify.events import Event, EventDetector, Status
@@ -66,7 +66,7 @@ class Service:
         *,
         connected: Callable[[], bool],
         sessions_lost: Callable[[], int],
-        reload: Callable[[], Reloaded] | None = None,
+        reload: Reload | None = None,
     ):
         self._config = config
         self.board = ProcessStatus(name, connected, sessions_lost)

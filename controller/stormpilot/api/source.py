@@ -12,7 +12,7 @@ from stormpilot.api.board import ProcessStatus
 from stormpilot.api.health import LeaderSeen
 from stormpilot.api.problems import ProblemError
 from stormpilot.config import Config
-from stormpilot.config.reload import Reloaded
+from stormpilot.config.reload import Reload
 from stormpilot.errors import StormpilotError, UnreachableError
 from stormpilot.messages.controller_state import ControllerState
 from stormpilot.messages.core import decode
@@ -44,7 +44,7 @@ class Source:
         config: Config,
         board: ProcessStatus,
         zookeeper: ZooKeeper,
-        reload: Callable[[], Reloaded] | None = None,
+        reload: Reload | None = None,
         now_ms: Callable[[], int] = clock.now_ms,
     ):
         self.config = config

@@ -90,15 +90,19 @@ class ReloadAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 @post("/config/reload", sync_to_thread=True, guards=[needs(Role.admin)], status_code=202)
 def config_reload(request: Asked, source: From, data: JSONBody[Body]) -> ReloadAnswer:
-    """Reload controller.yaml, as SIGHUP does, and say what changed; 400 for a file that is wrong. Admin only."""
+    """Reload controller.yaml, as SIGHUP does, and say what changed (with `dryRun`: what would).
+
+    400 for a file that is wrong. Admin only.
+    """
     if source.reload is None:
         raise ProblemError(409, "REFUSED", "this controller cannot reload its configuration: restart it")
-    if data.dry_run:
-        return ReloadAnswer(text="nothing was reloaded; `stormpilot config check` says what is wrong with the file")
-    done = source.reload()
-    text = f"controller.yaml is read anew, changed: {', '.join(done.used) or 'nothing'}"
+    done = source.reload(data.dry_run)
+    read = "is right, and would change" if data.dry_run else "is read anew, changed"
+    text = f"controller.yaml {read}: {', '.join(done.used) or 'nothing'}"
     if done.need_restart:
         text += f"; after a restart: {', '.join(done.need_restart)}"
+    if data.dry_run:
+        return ReloadAnswer(text=text, used=done.used, need_restart=done.need_restart)
     asked = Change(verb="config reload", target="controller.yaml", before=None, after=None, text=text)
     try:
         source.operator(caller_of(request).name, data.why).write([], asked)

@@ -28,6 +28,8 @@ class Reloaded(NamedTuple):
     need_restart: list[str]
 
 
+Reload = Callable[[bool], Reloaded]
+"""Reloads the configuration; with True it only reads, checks and compares."""
 Read = Callable[[], Loaded]
 """Reads the file again and checks it as `config check` does; `UsageError` says what is wrong."""
 

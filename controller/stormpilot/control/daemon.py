@@ -123,8 +123,10 @@ class Daemon:
         if self._lock is not None:
             self._lock.cancel()
 
-    def reload(self) -> Reloaded:
+    def reload(self, dry_run: bool = False) -> Reloaded:
         """Reload the configuration, from any thread; a good one is used from the next cycle on. The log says it, too.
+
+        With `dry_run` it is only read and checked.
 
         Raises
         ------
@@ -148,6 +150,8 @@ class Daemon:
         changed = changed_keys(self._current.config, loaded.config)
         waiting = [key for key in changed if needs_restart(key)]
         used = [key for key in changed if key not in waiting]
+        if dry_run:
+            return Reloaded(used, waiting)
         log.info("configuration reloaded", changed=", ".join(used) or "nothing")
         if waiting:
             log.warning("these settings changed too, but need a restart", settings=", ".join(waiting))

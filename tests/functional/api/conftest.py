@@ -68,7 +68,7 @@ class Api:
         self.source = Source(self.config, self.board, self.zookeeper, self._reload, lambda: NOW_MS)
         self.app: Litestar = create_app(self.source, self.metrics)
 
-    def _reload(self) -> Reloaded:
+    def _reload(self, dry_run: bool) -> Reloaded:
         self.reloads += 1
         return Reloaded(["cycle.period_s"], ["api.port"])
 

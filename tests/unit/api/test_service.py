@@ -183,17 +183,24 @@ def test_controller_without_api_imports_no_web_server() -> None:
     assert done.stdout.strip() == "[]"
 
 
-def test_a_dry_run_of_a_reload_says_that_nothing_was_done() -> None:
-    reloads: list[int] = []
-    source = SimpleNamespace(reload=lambda: reloads.append(1))
+def test_a_dry_run_of_a_reload_says_what_would_change_and_is_in_no_audit() -> None:
+    asked: list[bool] = []
+
+    def reload(dry_run: bool) -> Reloaded:
+        asked.append(dry_run)
+        return Reloaded(["decide.mode"], ["api.port"])
+
+    source = SimpleNamespace(reload=reload)  # without an operator, who would write
     answer = verbs.config_reload.fn(request=None, source=source, data=verbs.Body(dry_run=True))
-    assert (reloads, answer.text.split(";")[0]) == ([], "nothing was reloaded")
+    assert asked == [True]
+    assert answer.text == "controller.yaml is right, and would change: decide.mode; after a restart: api.port"
+    assert (answer.used, answer.need_restart) == (["decide.mode"], ["api.port"])
 
 
 def test_a_reload_is_in_the_audit_with_the_name_of_the_token(monkeypatch: pytest.MonkeyPatch) -> None:
     store = MemoryZooKeeper(lambda: NOW_MS)
     source = SimpleNamespace(
-        reload=lambda: Reloaded(["decide.mode"], ["api.port"]),
+        reload=lambda _: Reloaded(["decide.mode"], ["api.port"]),
         operator=lambda who, why: Operator(store, Paths(), who, why, now_ms=NOW_MS),
     )
     monkeypatch.setattr(verbs, "caller_of", lambda _: SimpleNamespace(name="ann"))
@@ -205,7 +212,7 @@ def test_a_reload_is_in_the_audit_with_the_name_of_the_token(monkeypatch: pytest
 
 
 def test_a_reload_of_a_wrong_file_is_an_error_and_in_no_audit() -> None:
-    def wrong() -> Reloaded:
+    def wrong(_: bool) -> Reloaded:
         raise UsageError("controller.yaml:3: decide.mode: 'atc'")
 
     source = SimpleNamespace(reload=wrong)  # without an operator, who would write

@@ -265,7 +265,9 @@ def test_page_lists_what_is_not_measured() -> None:
     whole = {**asked, "trials": [{"who": who, **held} for who in fewest.CONTENDERS]}
     assert FEWEST not in "\n".join(page.sections(found(*ABBA) | {"fewest": whole}))
     words = " ".join(text.split())
-    assert "- latency and the most tuples/s of reference chain, other settings, `wordcount_comm`, `fl" in words
+    assert (
+        "- latency and the most tuples/s of reference chain, other settings, reference chain, unlike nodes, `w" in words
+    )
 
 
 def test_network_metric_is_compared_on_what_was_placed() -> None:
@@ -290,6 +292,14 @@ def test_nobody_may_put_everything_on_one_node() -> None:
     model = roomy(Model(supervisors=[supervisor(f"n{n}", 2) for n in range(4)], topologies=[t], traffic=[]))
     total = sum(e.cpu_mhz for e in t.executors)
     assert [s.limit_mhz for s in model.supervisors] == pytest.approx([ROOM * total / 4] * 4)
+
+
+def test_room_is_the_same_part_of_nodes_that_differ() -> None:
+    t = topology("t", {"spout": 2, "bolt": 6}, streams=[("spout", "bolt")], workers=4)
+    nodes = [msgspec.structs.replace(supervisor(f"n{n}", 2), cores=cores) for n, cores in enumerate((1.0, 2.0, 5.0))]
+    model = roomy(Model(supervisors=nodes, topologies=[t], traffic=[]))
+    total = sum(e.cpu_mhz for e in t.executors)
+    assert [s.limit_mhz for s in model.supervisors] == pytest.approx([ROOM * total * part / 8 for part in (1, 2, 5)])
 
 
 def test_stages_of_the_chain_take_tuples_by_shuffle_and_by_key_in_turn() -> None:

@@ -56,6 +56,15 @@ def test_a_good_configuration_is_announced_with_its_keys_and_never_its_values() 
     assert "secret" not in str(lines)
 
 
+def test_a_dry_run_tells_the_changes_and_leaves_the_configuration_and_the_log() -> None:
+    one = daemon(lambda: Loaded(NEW, "online", "default"))
+    with capture_logs() as lines:
+        told = one.reload(dry_run=True)
+    assert lines == []
+    assert not one._loaded
+    assert told == one.reload()
+
+
 def test_a_bad_configuration_is_refused_with_its_line(tmp_path: Path) -> None:
     def read() -> Loaded:
         return Loaded(parse("decide:\n  mode: atc", str(tmp_path / "c.yaml")), "online", "default")
