@@ -12,9 +12,10 @@ from typing import Any
 import anyio
 import anyio.to_thread
 import msgspec
-from litestar import Litestar, Request, Response, get
+from litestar import Litestar, Request, Response, get, route
 from litestar.datastructures import State
 from litestar.di import Provide
+from litestar.enums import HttpMethod
 from litestar.openapi.config import OpenAPIConfig
 from litestar.openapi.plugins import JsonRenderPlugin, YamlRenderPlugin
 from litestar.openapi.spec import Components, SecurityScheme
@@ -33,6 +34,8 @@ PAGES = Path(__file__).parent / "pages"
 BODY_BYTES = 64 * 1024
 READY_S = 3.0
 """Limit for reading the leader's state for `/readyz`; who asks waits 4 s and more."""
+PROBES = (HttpMethod.GET, HttpMethod.HEAD, HttpMethod.OPTIONS)
+"""Load balancers probe with any of them: HAProxy's `httpchk` with OPTIONS where nobody names one."""
 METHODS = frozenset(m.value for m in HTTPMethod)
 HEADERS = {
     "x-content-type-options": "nosniff",
@@ -83,9 +86,9 @@ def create_app(source: Source, metrics: Metrics) -> Litestar:
 
     async def before_send(message: Message, scope: Scope) -> None:
         if message["type"] == "http.response.start":
-            route = scope.get("path_template") or "(none)"
+            path = scope.get("path_template") or "(none)"
             method = str(scope.get("method"))
-            metrics.requests.labels(method if method in METHODS else "other", route, str(message["status"])).inc()
+            metrics.requests.labels(method if method in METHODS else "other", path, str(message["status"])).inc()
             headers = list(message.get("headers", []))
             given = {bytes(name).lower() for name, _ in headers}
             more = {**HEADERS, "content-security-policy": NO_CONTENT}
@@ -98,13 +101,13 @@ def create_app(source: Source, metrics: Metrics) -> Litestar:
     def scrape() -> Response[bytes]:
         return Response(metrics.text(), media_type=CONTENT_TYPE)
 
-    @get("/healthz", sync_to_thread=False, include_in_schema=False)
+    @route("/healthz", http_method=PROBES, sync_to_thread=False, include_in_schema=False)
     def healthz() -> Response[health.Health]:
         return _health(health.alive(source.board, source.config))
 
     threads = anyio.CapacityLimiter(2)
 
-    @get("/readyz", include_in_schema=False)
+    @route("/readyz", http_method=PROBES, include_in_schema=False)
     async def readyz() -> Response[health.Health]:
         leaders = LeaderSeen(why_not=f"whose state could not be read within {READY_S:.0f} s")
         if source.board.part == "standby":  # its threads are its own: those of other requests may all be taken

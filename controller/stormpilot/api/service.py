@@ -203,6 +203,8 @@ class Service:
             return
         old, self._webhook = self._webhook, fresh
         if fresh is not None:
+            if old is not None:
+                fresh.take_over(old)
             fresh.start()
         if old is not None:
             old.stop(wait=False)

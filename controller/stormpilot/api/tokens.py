@@ -107,6 +107,7 @@ class TokenFile:
         self._lock = threading.Lock()
         self._stamp = self._stat()
         self._tokens = read_tokens(path)
+        self._why = ""
 
     def holder(self, given: str) -> Token | None:
         """Whose token that is."""
@@ -115,13 +116,15 @@ class TokenFile:
     def _current(self) -> list[Token]:
         with self._lock:
             stamp = self._stat()
-            if stamp != self._stamp:
+            if stamp != self._stamp or self._why:  # it may be readable now without having changed
                 self._stamp = stamp
                 try:
-                    self._tokens = read_tokens(self._path)
+                    self._tokens, self._why = read_tokens(self._path), ""
                     log.info("tokens reloaded", file=str(self._path), tokens=len(self._tokens))
                 except UsageError as e:
-                    log.error("the tokens stay as they were", why=e)
+                    if str(e) != self._why:
+                        log.error("the tokens stay as they were", why=e)
+                    self._why = str(e)
             return self._tokens
 
     def _stat(self) -> tuple[int, int, int, int] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
@@ -124,7 +125,9 @@ def why_placed(seen: StoreSnapshot, topology_id: str, now_ms: int) -> str:
     p = plan.message
     name = seen.topologies[topology_id].name if topology_id in seen.topologies else topology_id
     when = f"{age((now_ms - plan.since_ms) / 1000)} ago"
-    return f"{p.plan_id}, published {when}: {p.reason or 'no reason is known'} (`stormpilot plan history {name}`)"
+    return (
+        f"{p.plan_id}, published {when}: {p.reason or 'no reason is known'} (`stormpilot plan history {quote(name)}`)"
+    )
 
 
 def _decision(view: TopologyView, placed: str = "", now_ms: int | None = None) -> None:

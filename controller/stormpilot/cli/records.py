@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import time
-from datetime import datetime
+from datetime import UTC, datetime
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -68,7 +69,7 @@ def show_plans(topology: str, steps: list[HistoryStep]) -> None:
         say(f"{s.entry.plan.plan_id}: {s.entry.text}" + (f"; rejected: {s.entry.rejected}" if s.entry.rejected else ""))
     if steps[-1].entry.former:
         n = max((s.back for s in steps if s.back is not None), default=0) + 1
-        say(f"{n} back: what ran before the first plan (`stormpilot rollback {topology} {n}`)")
+        say(f"{n} back: what ran before the first plan (`stormpilot rollback {quote(topology)} {n}`)")
 
 
 @live_command
@@ -115,8 +116,8 @@ def moment_ms(text: str, now_s: float) -> int:
 
 
 def clock(ms: int) -> str:
-    """Local date and time."""
-    return f"{datetime.fromtimestamp(ms / 1000).astimezone():%Y-%m-%d %H:%M:%S}"
+    """Date and time as `status` and the page say them, wherever the command runs."""
+    return f"{datetime.fromtimestamp(ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def _predicted(entry: HistoryEntry) -> str:

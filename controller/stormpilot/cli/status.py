@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from shlex import quote
 from typing import Any
 
 from stormpilot import clock
@@ -11,7 +12,7 @@ from stormpilot.cli.output import print_table, say, say_line
 from stormpilot.observe.reader import Reader
 from stormpilot.operate.hosts import host_lines
 from stormpilot.operate.pauses import pauses
-from stormpilot.operate.status import age, gather, settings_lines
+from stormpilot.operate.status import age, gather
 from stormpilot.operate.views import proposals
 from stormpilot.printable import counted
 
@@ -61,8 +62,8 @@ def show(shown: dict[str, Any]) -> None:
         say_line("" if i else "hosts", text)
     if shown["capacity"]:
         say_line("capacity", f"supervisors: {shown['capacity']}")
-    for head, text in settings_lines(shown["settings"]):
-        say_line(head, text)
+    for note in shown["notes"]:
+        say_line(note["head"], note["text"])
     if scheduler["seen"] and not shown["topologies"]:
         say_line("topologies", "none runs")
     if shown["topologies"]:
@@ -109,7 +110,7 @@ def _lines(t: dict[str, Any]) -> list[str]:
     if t["planReason"]:
         lines.append(f"plan: published {age(t['planAgeS'])} ago: {t['planReason']}")
     if t["proposedPlan"]:
-        approve = f"`stormpilot approve {t['name']} --plan {t['proposedPlan']}`"
+        approve = f"`stormpilot approve {quote(t['name'])} --plan {t['proposedPlan']}`"
         then = " once it is resumed" if t["paused"] else ""
         lines.append(
             f"proposed plan: {t['proposedPlan']}, made {age(t['proposedAgeS'])} ago; {approve} carries it out{then}"

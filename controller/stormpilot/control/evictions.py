@@ -12,6 +12,7 @@ import fnmatch
 from bisect import bisect_left
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from shlex import quote
 
 from stormpilot.config import DecideSection
 from stormpilot.control.planner_client import PlannerClient
@@ -143,7 +144,7 @@ class EvictionProposer:
 def _waits(proposal: HistoryEntry, state: TopologyState, config: DecideSection) -> Decision:
     """APPROVAL_NEEDED for a proposal that lies there."""
     until_ms = proposal.plan.created_at_ms + int(config.approval_max_age_s * 1000)
-    text = f"{proposal.plan.plan_id} ({proposal.text}) waits for `stormpilot approve {state.topology.name}`"
+    text = f"{proposal.plan.plan_id} ({proposal.text}) waits for `stormpilot approve {quote(state.topology.name)}`"
     return skip(state.topology.id, Reason.APPROVAL_NEEDED, text, until_ms=until_ms)
 
 

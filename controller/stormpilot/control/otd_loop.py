@@ -9,6 +9,7 @@ import fnmatch
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
+from shlex import quote
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -89,7 +90,9 @@ class OtdLoop:
         text = f"otd moves one executor at a time, every {self.current.config.otd.period_s:g} s where one is worth it"
         if last is None:
             return skip(t, Reason.OTD, text)
-        waits = f"; `stormpilot approve {name}` makes it" if last.action != "skip" and only_proposed(state) else ""
+        waits = (
+            f"; `stormpilot approve {quote(name)}` makes it" if last.action != "skip" and only_proposed(state) else ""
+        )
         text = f"{text}; its last step: {last.text}{waits}"
         return skip(t, Reason.OTD, text, value=last.value, threshold=last.threshold)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from shlex import quote
 
 import msgspec
 import structlog
@@ -96,7 +97,7 @@ class RequestHandler:
             return {topology_id: outcome if t == topology_id else self._held_up(topology_id, t, outcome, situation)}
         missing = [t for t, e in together.items() if t != topology_id and self.partners.needs_approval(t, e, situation)]
         names = [situation.topologies[t].topology.name for t in missing]
-        approve = " and ".join(f"`stormpilot approve {name}`" for name in names)
+        approve = " and ".join(f"`stormpilot approve {quote(name)}`" for name in names)
         text = f"plan {entry.plan.plan_id} is approved and trades places with {', '.join(names)}: needs {approve} too"
         return {topology_id: RequestOutcome(done=False, decision=skip(topology_id, Reason.APPROVAL_NEEDED, text))}
 
@@ -167,7 +168,7 @@ class RequestHandler:
         for t, entry in self.partners.proposed(topology_id, request.request.entry, situation).items():
             if situation.topologies[t].degraded:
                 continue
-            needs = f"`stormpilot approve {situation.topologies[t].topology.name}`"
+            needs = f"`stormpilot approve {quote(situation.topologies[t].topology.name)}`"
             needs = needs if self.partners.needs_approval(t, entry, situation) else f"{name}, which is approved"
             text = f"plan {entry.plan.plan_id} ({entry.text}) trades places with {name} and waits for {needs}"
             found[t] = skip(t, Reason.APPROVAL_NEEDED, text)

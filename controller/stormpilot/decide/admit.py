@@ -5,6 +5,7 @@ from __future__ import annotations
 import fnmatch
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from shlex import quote
 
 from stormpilot.config import DecideSection
 from stormpilot.decide.decision import Decision, skip
@@ -131,7 +132,7 @@ def admit_rollback(subject: TopologyState, lost: Sequence[str], known: int, conf
     t = subject.topology
     if subject.mode == "advise":
         why = "the last move made it worse" if subject.move is None else subject.move.text
-        text = f"{why}; not undone in mode advise: `stormpilot rollback {t.name}` does it"
+        text = f"{why}; not undone in mode advise: `stormpilot rollback {quote(t.name)}` does it"
         return skip(t.id, Reason.BACK_OFF, text)
     return forbidden(subject, lost, known, config) or blacked_out(subject)
 
@@ -206,7 +207,7 @@ def held(subject: TopologyState, now_ms: int) -> Decision | None:
     what = "rolled back" if h.cause == "rollback" else f"plan {h.plan_id} was discarded"
     text = f"{what} by {h.by}" + (f" ({h.why})" if h.why else "")
     if h.end_ms is None:
-        text = f"a hold that cannot be read, until `stormpilot replan {subject.topology.name}`"
+        text = f"a hold that cannot be read, until `stormpilot replan {quote(subject.topology.name)}`"
     return skip(subject.topology.id, Reason.OPERATOR_HOLD, text, until_ms=h.end_ms)
 
 

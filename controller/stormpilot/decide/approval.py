@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from shlex import quote
 
 from stormpilot.config import DecideSection
 from stormpilot.decide.admit import TopologyState
@@ -65,7 +66,7 @@ def still_waiting(
     if not stands(proposal, subject, alone, config, now_ms, holders, others):
         return None
     until_ms, name = _until_ms(proposal, config), (approver or subject).topology.name
-    text = f"plan {proposal.plan.plan_id} ({proposal.text}) waits for `stormpilot approve {name}`"
+    text = f"plan {proposal.plan.plan_id} ({proposal.text}) waits for `stormpilot approve {quote(name)}`"
     return skip(subject.topology.id, Reason.APPROVAL_NEEDED, text, until_ms=until_ms)
 
 

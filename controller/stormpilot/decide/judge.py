@@ -12,6 +12,7 @@ import hashlib
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from shlex import quote
 
 import msgspec
 
@@ -152,7 +153,7 @@ def _as_trades(
     found = dict[str, Decision]()
     for t, others in trades.items():
         names = [states[other].topology.name for other in sorted(others)]
-        approve = " and ".join(f"`stormpilot approve {name}`" for name in names)
+        approve = " and ".join(f"`stormpilot approve {quote(name)}`" for name in names)
         why = f"{allowed[t].reason}: {allowed[t].text}"
         text = f"{why}; trades places with {', '.join(names)}: {approve} lets it move too"
         found[t] = replace(allowed[t], action="advise", reason=Reason.APPROVAL_NEEDED, text=text, promise=None)

@@ -49,6 +49,8 @@ class Row:
         Its plan moves what runs in a blackout window too: an operator asked for it.
     holds_everything
         It holds requests, repairs and first plans too.
+    unwatched
+        Nobody wants to hear of the topology: what lasted for it is told to be over.
     only_leader_knows
         Of a gate: only the leading controller can ask it; others go by its last decision.
     fruitless
@@ -68,6 +70,7 @@ class Row:
     needs_approval: bool = True
     in_blackout: bool = False
     holds_everything: bool = False
+    unwatched: bool = False
     only_leader_knows: bool = False
     fruitless: bool = False
 
@@ -168,12 +171,13 @@ class Reason(enum.StrEnum):
     NO_TOPOLOGY = Row("NO_TOPOLOGY", "cluster", "no topology runs")
     CLUSTER_UNKNOWN = Row("CLUSTER_UNKNOWN", "cluster", "the scheduler plug-in has not written the cluster yet")
 
-    MODE_OFF = _gate("MODE_OFF", "its mode is not off", "the mode is `off`", holds_everything=True)
+    MODE_OFF = _gate("MODE_OFF", "its mode is not off", "the mode is `off`", holds_everything=True, unwatched=True)
     EXCLUDED = _gate(
         "EXCLUDED",
         "decide.include and decide.exclude let it in",
         "`decide.include` and `decide.exclude` leave it out",
         holds_everything=True,
+        unwatched=True,
         only_leader_knows=True,
     )
     PAUSED = _gate("PAUSED", "it is not paused", "an operator paused it, or all topologies", holds_everything=True)

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from shlex import quote
+
 REMEDIES = {
     "NO_TOPOLOGY": "submit one",
     "CLUSTER_UNKNOWN": (
@@ -111,4 +113,4 @@ def remedy(action: str, code: str, topology: str) -> str:
     text = REMEDIES.get(code) or (_PROPOSED if action == "advise" else "")
     if (action, code) == ("skip", "OTD"):
         text = _LEFT_BY_OTD
-    return text.replace("TOPOLOGY", topology)
+    return text.replace("TOPOLOGY", quote(topology))

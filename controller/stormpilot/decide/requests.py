@@ -171,9 +171,9 @@ def refusal(
             return f"plan {standing.plan_id} was published after {plan_id} was proposed; wait for a new proposal"
     tolerated = {"cpu"} if verb == "rollback" or not measured else set()
     tolerated |= {"worker-heap"} if verb == "rollback" else set()
-    if any(v.constraint not in tolerated for v in problems):
-        shown = "; ".join(str(v) for v in problems[:SHOWN_PROBLEMS])
-        more = f" and {len(problems) - SHOWN_PROBLEMS} more" if len(problems) > SHOWN_PROBLEMS else ""
+    if wrong := [v for v in problems if v.constraint not in tolerated]:
+        shown = "; ".join(str(v) for v in wrong[:SHOWN_PROBLEMS])
+        more = f" and {len(wrong) - SHOWN_PROBLEMS} more" if len(wrong) > SHOWN_PROBLEMS else ""
         return f"plan {plan_id} does not fit any more: {shown}{more}"
     if entry.gives_up:
         return "" if standing is not None else f"{subject.topology.name} has no plan that it could give up"

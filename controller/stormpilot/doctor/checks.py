@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from shlex import quote
 
 import stormpilot
 from stormpilot.doctor.evidence import Evidence
@@ -108,9 +109,11 @@ def _controller(e: Evidence) -> Iterator[Finding]:
 def _pauses(e: Evidence) -> Iterator[Finding]:
     """Pauses that somebody may have forgotten: no plan is applied as long as they hold."""
     for key in sorted(e.seen.paused):
-        who, name = ("everything", "") if key == ALL else (name_of_setting_key(key), f" {name_of_setting_key(key)}")
-        fix = f"stormpilot status says who paused it, when and why; stormpilot resume{name} ends it"
-        yield Finding("pause", Level.warn, f"{who} is paused: what runs stays where it is, no plan is applied", fix)
+        name = "" if key == ALL else name_of_setting_key(key)
+        resume = f"stormpilot resume {quote(name)}" if name else "stormpilot resume"
+        fix = f"stormpilot status says who paused it, when and why; {resume} ends it"
+        text = f"{name or 'everything'} is paused: what runs stays where it is, no plan is applied"
+        yield Finding("pause", Level.warn, text, fix)
 
 
 def _readable(e: Evidence) -> Iterator[Finding]:
@@ -145,7 +148,7 @@ def _reports(e: Evidence) -> Iterator[Finding]:
             if new_s < OLD_REPORT_S:
                 text = f"{t.name}: submitted {age(new_s)} ago, no load reports yet"
                 fix = f"wait until its workers run; if none come: {fix}"
-            yield Finding("reports", Level.warn, text, f"{fix}; or stormpilot mode off {t.name}")
+            yield Finding("reports", Level.warn, text, f"{fix}; or stormpilot mode off {quote(t.name)}")
         elif e.reports[i] > OLD_REPORT_S:
             yield Finding(
                 "reports",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from shlex import quote
 
 import stormpilot
 from stormpilot.doctor.evidence import Evidence
@@ -97,7 +98,7 @@ def placement(e: Evidence) -> Iterator[Finding]:
         elif status is not None and status.state == "rejected" and status.code in LASTING:
             yield Finding("placement", Level.fail, f"{t.name}{said}", LASTING[status.code])
         elif status is not None and status.state in ("rejected", "degraded"):
-            fix = f"the controller plans anew; stormpilot explain {t.name} says what holds it"
+            fix = f"the controller plans anew; stormpilot explain {quote(t.name)} says what holds it"
             yield Finding("placement", Level.warn, f"{t.name}{said}", fix)
         elif status is not None and status.state == "applied" and not lost:
             text = f"{t.name}: plan {plan.message.plan_id} is applied{_fewer_workers(e, t)}"

@@ -1,7 +1,8 @@
 """Events for the webhook, found by comparing each cycle with the one before (docs/reference/api.md).
 
 What happens (a plan is published) is told when it happens, with status `info`. What lasts (no plan is feasible) is told
-once when it begins, `firing`, and once when it is over, `resolved`, however many cycles lie between.
+once when it begins, `firing`, and once when it is over, `resolved`, however many cycles lie between. It is over when
+its gate was asked and is open: while an earlier one holds, such as a pause, nobody knows.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ class EventDetector:
     """
 
     def __init__(self, before: ControllerState | None = None) -> None:
-        self._lasted = {} if before is None else dict(_lasting_in(before))
+        self._lasted: dict[tuple[str, str], Event] = {} if before is None else dict(_lasting_in(before))
         self._lasting: dict[tuple[str, str], Event] = {}
         self._reported: dict[tuple[str, str], Event] = {}
 
@@ -149,19 +150,24 @@ class EventDetector:
                     event = msgspec.structs.replace(event, topology=None, topology_id=None, text=decision.text)
                 now.setdefault((kind, who), event)
         for key, event in now.items():
+            self._lasted.pop(key, None)
             if key not in self._lasting:
                 yield event
-        unmeasured = Reason.INSUFFICIENT_METRICS.row.question
-        waits = {t for t, d in report.decisions.items() if d.reason.row.question == unmeasured}
-        for key, event in self._lasted.items():
-            if key not in now and key not in self._lasting and key[1] not in waits:
-                yield _over(event, report)
-        for key, event in self._lasting.items():
-            if key not in now:
-                yield _over(event, report)
-        # what nobody could plan for yet may last: a new leader measures first
-        self._lasted = {k: e for k, e in self._lasted.items() if k not in now and k[1] in waits}
-        self._lasting = now
+        self._lasting |= now
+        for held in (self._lasted, self._lasting):
+            for key in [k for k, event in held.items() if k not in now and _is_over(event, report)]:
+                yield _over(held.pop(key), report)
+
+
+def _is_over(event: Event, report: CycleReport) -> bool:
+    """Whether the gate of what lasted was asked and is open, for any topology where it is everybody's."""
+    if event.topology_id is not None and event.topology_id not in report.names:
+        return True
+    asked = [d.reason for i, d in report.decisions.items() if event.topology_id in (None, i)]
+    gates = list(Reason)
+    first = next(n for n, reason in enumerate(gates) if reason.value == event.reason)
+    open_now = (r.row.kind != "gate" or gates.index(r) > first for r in asked)
+    return any(open_now) or all(r.row.unwatched for r in asked)
 
 
 def _lasts_as(reason: Reason, topology_id: str) -> tuple[EventKind, str] | None:

@@ -85,9 +85,19 @@ class Webhook:
         """Begin."""
         self._thread.start()
 
+    def take_over(self, other: Webhook) -> None:
+        """Send what waits in `other` as well, and count on from there; before both `start` and the end of `other`."""
+        with other._changed:
+            waiting, other._events = other._events, deque()
+        self._events.extend(e for e in waiting if self._wants(e))
+        self.outcomes = other.outcomes
+
+    def _wants(self, event: Event) -> bool:
+        return not self._wanted or event.event in self._wanted
+
     def offer(self, event: Event) -> None:
         """Send an event later, if it is wanted."""
-        if self._wanted and event.event not in self._wanted:
+        if not self._wants(event):
             return
         with self._changed:
             if len(self._events) >= QUEUE:
@@ -137,10 +147,13 @@ class Webhook:
         why = ""
         for attempt in range(self._section.retries + 1):
             if attempt:
+                if self._stopping:
+                    break
                 pause_s = min(MAX_BACKOFF_S, self._section.backoff_s * 2 ** (attempt - 1))
                 with self._changed:
-                    if self._changed.wait_for(lambda: self._stopping, pause_s):
-                        break
+                    self._changed.wait_for(lambda: self._stopping, pause_s)
+                    if not self._events or self._events[0] is not event:
+                        return  # dropped, or taken over
             why, again = self._post(session, event)
             if not why:
                 self.outcomes["sent"] += 1

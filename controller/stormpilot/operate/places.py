@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping
+from shlex import quote
 
 from stormpilot.errors import RefusedError, UsageError
 from stormpilot.messages.controller_state import ControllerState
@@ -204,7 +205,9 @@ def _to_be_moved(operator: Operator, there: Counter[str]) -> str:
         return f"; {_counts(there)} to be moved, once a controller leads: none does now"
     state, _ = operator.read(operator.paths.controller, ControllerState)
     modes = {} if state is None else {v.name: v.mode for v in state.topologies}
-    waits = [f"{name} waits for `stormpilot approve {name}`" for name in sorted(there) if modes.get(name) == "advise"]
+    waits = [
+        f"{name} waits for `stormpilot approve {quote(name)}`" for name in sorted(there) if modes.get(name) == "advise"
+    ]
     waits += [f"{name} stays, its mode is off" for name in sorted(there) if modes.get(name) == "off"]
     return f"; {_counts(there)} to be moved" + (f" ({', '.join(waits[:5])})" if waits else "")
 

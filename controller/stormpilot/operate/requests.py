@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shlex import quote
 from typing import Any
 
 from stormpilot.errors import RefusedError, UsageError
@@ -26,7 +27,7 @@ def approve(operator: Operator, topology: RunningTopology, *, plan: ProposedPlan
     snapshot = operator.topology(topology)
     proposal = _proposal(operator, snapshot.id, snapshot.name)
     if plan not in (None, proposal.plan.plan_id):
-        look = f"look at it with `stormpilot plan diff {snapshot.name}`"
+        look = f"look at it with `stormpilot plan diff {quote(snapshot.name)}`"
         raise RefusedError(f"{snapshot.name}: the proposal is {proposal.plan.plan_id} now, not {plan}: {look}")
     _check(operator, "approve", snapshot, proposal)
     text = f"{snapshot.name}: plan {proposal.plan.plan_id} is approved; the leading controller is asked to publish it"
@@ -74,8 +75,8 @@ def rollback(operator: Operator, topology: RunningTopology, steps: StepsBack = 1
         why = f"there is no plan {steps} back, the history holds {len(by_back)} (stormpilot plan history)"
         if steps == 1:
             why += (
-                f", and what ran before the first one is not kept; `stormpilot mode off {snapshot.name}` and then "
-                f"`storm rebalance {snapshot.name}` have Storm's scheduler place it anew"
+                f", and what ran before the first one is not kept; `stormpilot mode off {quote(snapshot.name)}` and "
+                f"then `storm rebalance {quote(snapshot.name)}` have Storm's scheduler place it anew"
             )
         raise RefusedError(f"{snapshot.name}: {why}")
     _check(operator, "rollback", snapshot, then)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping
+from shlex import quote
 
 import msgspec
 
@@ -240,7 +241,7 @@ def _table(operator: Operator, snapshot: TopologySnapshot) -> Table:
     path = operator.paths.routes(snapshot.id)
     routes, node = operator.read(path, Routes)
     if node is not None and routes is None:
-        raise RefusedError(f"{path} cannot be read: remove it with `stormpilot routes reset {snapshot.name}`")
+        raise RefusedError(f"{path} cannot be read: remove it with `stormpilot routes reset {quote(snapshot.name)}`")
     return Table(snapshot.name, path, routes or Routes(topology_id=snapshot.id), None if node is None else node.version)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from shlex import quote
 from typing import Any
 
 import msgspec
@@ -18,6 +19,7 @@ from stormpilot.observe.reader import NO_SNAPSHOT, StoreSnapshot
 from stormpilot.operate.hosts import hosts
 from stormpilot.operate.pauses import mode_of
 from stormpilot.operate.rollouts import progress
+from stormpilot.operate.troubles import trouble_lines, worst_first
 from stormpilot.operate.views import executors_on
 from stormpilot.printable import listed
 from stormpilot.zookeeper.paths import Paths
@@ -71,6 +73,7 @@ def gather(
     """
     known = [] if seen.controller is None else seen.controller.capacities
     settings = _settings(seen, now_ms, pauses)
+    topologies = worst_first(_topologies(paths, seen, reports, problems, now_ms, proposals))
     return {
         "zookeeper": zookeeper,
         "root": paths.root,
@@ -79,10 +82,10 @@ def gather(
         "hosts": hosts(seen),
         "paused": sorted(seen.paused),
         "settings": settings,
-        "notes": [{"head": head, "text": text} for head, text in settings_lines(settings)],
+        "notes": [{"head": h, "text": text} for h, text in trouble_lines(topologies) + settings_lines(settings)],
         "capacity": in_words(known),
         "capacities": msgspec.to_builtins(known),
-        "topologies": _topologies(paths, seen, reports, problems, now_ms, proposals),
+        "topologies": topologies,
         "problems": [{"path": path, "text": text} for path, text in sorted(problems.items())],
     }
 
@@ -241,7 +244,9 @@ def settings_lines(settings: dict[str, Any]) -> list[tuple[str, str]]:
         what = "/".join(v for v in (x["topology"], x["component"]) if v) or "everything"
         lines.append(("excluded", f"{what} from {x['host'] or x['supervisor']} ({by(x)})"))
     for h in settings["holds"]:
-        until = f"until `stormpilot replan {h['topology']}`" if h["leftS"] is None else f"for {age(h['leftS'])} more"
+        until = (
+            f"until `stormpilot replan {quote(h['topology'])}`" if h["leftS"] is None else f"for {age(h['leftS'])} more"
+        )
         cause = "" if h["leftS"] is None else f"{h['cause']} {h['plan']} "
         lines.append(("on hold", f"{h['topology']} {until}: {cause}({by(h)})"))
     for r in settings["requests"]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from shlex import quote
 from typing import ClassVar
 
 from stormpilot.config import LoadSection
@@ -112,7 +113,7 @@ def switching(
     if under_way is not None and under_way.running:
         raise RefusedError(
             f"{snapshot.name}: a rollout is in progress, step {under_way.step} of {under_way.steps}: wait for its end, "
-            f"or `stormpilot rollout abort {snapshot.name}`"
+            f"or `stormpilot rollout abort {quote(snapshot.name)}`"
         )
     views = {v.component: v for v in routes(operator, snapshot.id) if not v.why_not}
     declared = {c.id for c in snapshot.components if STANDBY_KEY in c.config}

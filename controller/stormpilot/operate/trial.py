@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from shlex import quote
 from typing import Any
 
 from stormpilot.decide.reasons import Reason
@@ -36,13 +37,13 @@ def obstacles(shown: dict[str, Any]) -> list[Obstacle]:
 
 def _of_topology(t: dict[str, Any], all_paused: bool) -> list[Obstacle]:
     name, mode, source = t["name"], t["mode"], t["modeFrom"] or "unknown"
-    advise = f"stormpilot mode advise {name}"
+    advise = f"stormpilot mode advise {quote(name)}"
     if mode == "act":
         return [Obstacle(name, f"mode act (set by {source}): plans are applied, this is no trial", advise)]
     if mode == "off":
         return [Obstacle(name, f"mode off (set by {source}): nothing is proposed", advise)]
     if t["paused"] and not all_paused:
-        return [Obstacle(name, "it is paused, so nothing is proposed", f"stormpilot resume {name}")]
+        return [Obstacle(name, "it is paused, so nothing is proposed", f"stormpilot resume {quote(name)}")]
     if t["decision"] is None:
         return [Obstacle(name, UNKNOWN, "wait for the next cycle")]
     if t["decision"]["reason"] == Reason.NOT_INSTRUMENTED:

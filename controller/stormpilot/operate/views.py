@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
+from shlex import quote
 
 import msgspec
 
@@ -132,7 +133,7 @@ def audit(operator: Operator, since_ms: int = 0) -> list[AuditRecord]:
 
 def _proposed(view: TopologyView) -> str:
     """The next step of an operator where the executors leave by a plan that is proposed only."""
-    return f"; the mode is advise: stormpilot approve {view.name}" if view.action == "advise" else ""
+    return f"; the mode is advise: stormpilot approve {quote(view.name)}" if view.action == "advise" else ""
 
 
 def executors_on(snapshot: TopologySnapshot, host: str, hosts: Mapping[str, str]) -> int:

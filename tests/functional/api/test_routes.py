@@ -171,6 +171,16 @@ def test_away_zookeeper_is_503_and_health_is_told_apart(api: Api) -> None:
         assert client.get("/metrics").status_code == 200
 
 
+@pytest.mark.parametrize("method", ["HEAD", "OPTIONS"])
+def test_load_balancers_that_probe_otherwise_get_the_same_status(api: Api, method: str) -> None:
+    """OPTIONS was 204 of one that was not ready."""
+    with api.client() as client:
+        assert client.request(method, "/readyz").status_code == client.request(method, "/healthz").status_code == 200
+        api.zookeeper.up = False
+        assert client.request(method, "/readyz").status_code == 503
+        assert client.request(method, "/healthz").status_code == 200
+
+
 def test_many_readers_cost_zookeeper_one_reading(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     counted = 0
     children = api.zookeeper.children

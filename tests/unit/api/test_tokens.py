@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
+import structlog
 
 from stormpilot.api.tokens import Role, TokenFile, digest, holder, new_token, read_tokens
 from stormpilot.errors import UsageError
@@ -74,6 +76,25 @@ def test_removed_line_is_refused_from_the_next_request_on(tmp_path: Path) -> Non
     write(file, bob_line)
     assert tokens.holder(ann) is None
     assert tokens.holder(bob) is not None
+
+
+def test_file_that_can_be_read_again_is_read_though_it_has_not_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`chown` of a file that root had written changed nothing that is looked at: a removed token stayed valid."""
+    (ann, line), (bob, other) = new_token("ann", Role.admin), new_token("bob", Role.viewer)
+    tokens = TokenFile(write(tmp_path / "t", f"{line}\n{other}"))
+    with monkeypatch.context() as denied, structlog.testing.capture_logs() as lines:
+        denied.setattr("stormpilot.api.tokens.read_tokens", refuse)
+        write(tmp_path / "t", other)
+        assert [tokens.holder(t) is not None for t in (ann, bob, ann)] == [True] * 3
+    assert [x["event"] for x in lines] == ["the tokens stay as they were"], "said once"
+    assert tokens.holder(ann) is None
+    assert tokens.holder(bob) is not None
+
+
+def refuse(path: Path) -> NoReturn:
+    raise UsageError(f"{path}: Permission denied")
 
 
 def test_file_that_became_bad_keeps_the_tokens(tmp_path: Path) -> None:

@@ -16,12 +16,13 @@ from stormpilot.cli import output
 from stormpilot.cli.status import show
 from stormpilot.errors import RefusedError
 from stormpilot.messages.controller_state import ConfiguredModes, ControllerState, TopologyView
-from stormpilot.messages.core import HistoryEntry, encode
+from stormpilot.messages.core import HistoryEntry, StatusMessage, TopologySnapshot, encode
 from stormpilot.messages.settings import ALL, DrainSetting, Hold, ModeSetting
 from stormpilot.observe.reader import PublishedPlan, StoreSnapshot
 from stormpilot.observe.settings import Pending, Settings
 from stormpilot.operate.plans import published_plan
 from stormpilot.operate.status import gather
+from stormpilot.operate.troubles import trouble_lines
 from stormpilot.operate.views import proposals
 from stormpilot.zookeeper.paths import Paths
 
@@ -33,6 +34,12 @@ NOW_MS = T0_MS + 5_000_000
 def plain(monkeypatch: pytest.MonkeyPatch) -> None:
     """Print to what pytest captures, wide and plain."""
     monkeypatch.setattr(output, "console", Console(width=300, color_system=None, highlight=False))
+
+
+def running() -> TopologySnapshot:
+    """One executor, on the only slot."""
+    whole = topology(everywhere({("a", 6700): (1,)}))
+    return msgspec.structs.replace(whole, executors=[e for e in whole.executors if e.supervisor is not None])
 
 
 def seen() -> StoreSnapshot:
@@ -52,7 +59,7 @@ def seen() -> StoreSnapshot:
     )
     return StoreSnapshot(
         cluster=msgspec.structs.replace(one, supervisors=[msgspec.structs.replace(one.supervisors[0], ports=[6700])]),
-        topologies={ID: topology(everywhere({("a", 6700): (1,)}))},
+        topologies={ID: running()},
         controller=controller,
         contenders=("n1:7",),
     )
@@ -163,3 +170,29 @@ def test_notes_are_what_the_command_prints_of_settings() -> None:
     assert note == {"head": "drained", "text": "host-a: 1 of flights to be moved (by ops 0 s ago)"}
     gone = msgspec.structs.replace(cluster("b"), supervisors=[])  # its worker may still run there
     assert gathered(settings=settings, cluster=gone)["notes"] == [note]
+
+
+def test_topologies_in_trouble_come_first_and_notes_name_them() -> None:
+    """The one that was down stood at its place in the alphabet, below three hundred others."""
+    whole = running()
+    down = msgspec.structs.replace(whole.executors[0], supervisor=None, port=None)
+    many = {
+        "a-1-1": msgspec.structs.replace(whole, id="a-1-1", name="a"),
+        "b-1-1": msgspec.structs.replace(whole, id="b-1-1", name="b"),
+        "c-1-1": msgspec.structs.replace(whole, id="c-1-1", name="c", executors=[down]),
+    }
+    rejected = StatusMessage(topology_id="b-1-1", state="rejected", code="PORT_UNKNOWN", since_ms=1, written_at_ms=1)
+    shown = gathered(topologies=many, statuses={"b-1-1": rejected}, unreadable_topologies=frozenset({"x-1-1"}))
+    assert [t["name"] for t in shown["topologies"]] == ["c", "x-1-1", "b", "a"]
+    assert shown["notes"] == [
+        {"head": "run nowhere", "text": "1 of 1 executor of c"},
+        {"head": "unreadable", "text": "x-1-1"},
+        {"head": "plan rejected", "text": "b"},
+    ]
+
+
+def test_more_topologies_in_trouble_than_fit_are_counted() -> None:
+    rows = [{"unplaced": 1, "executors": 1, "plan": None, "state": None, "name": f"t{n}"} for n in range(8)]
+    assert trouble_lines(rows) == [
+        ("run nowhere", ", ".join(f"1 of 1 executor of t{n}" for n in range(5)) + " and 3 more topologies")
+    ]

@@ -14,6 +14,10 @@ def test_it_names_the_topology() -> None:
     assert remedy("skip", Reason.COOL_DOWN, "flights") == "wait, or `stormpilot replan flights`"
 
 
+def test_a_name_with_a_blank_is_one_word_of_the_command() -> None:
+    assert remedy("skip", Reason.COOL_DOWN, "my flights") == "wait, or `stormpilot replan 'my flights'`"
+
+
 def test_a_proposal_says_how_it_is_carried_out() -> None:
     assert "`stormpilot approve flights`" in remedy("advise", Reason.GAIN, "flights")
     assert "`stormpilot discard flights`" in remedy("advise", Reason.APPROVAL_NEEDED, "flights")

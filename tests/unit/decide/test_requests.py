@@ -223,6 +223,13 @@ def test_rollback_is_not_refused_for_heap_and_a_proposal_is() -> None:
     assert "worker-heap" not in answered(asked("rollback"), who, m).result
 
 
+def test_what_refuses_a_rollback_is_told_before_what_does_not() -> None:
+    m = limited(cpu_limit_mhz=300.0)
+    m = msgspec.structs.replace(m, exclusions=[Exclusion(supervisor="b", component="x")])
+    refused = "refused: plan p-7 does not fit any more: exclusion: flights-1/x is excluded from b"
+    assert answered(asked("rollback"), subject(), m).result == refused
+
+
 def test_rollback_is_not_refused_for_cpu_but_says_so() -> None:
     """Right after a move everything starts anew, and measures more CPU than ever."""
 

@@ -21,6 +21,7 @@ from stormpilot.notify.events import KINDS, Event, EventDetector
 
 ID, OTHER = "flights-1-1763690000", "words-2-1763690000"
 COOL = skip(ID, Reason.COOL_DOWN, "young")
+BETTER = skip(ID, Reason.NO_BETTER_PLAN, "as it is")
 
 
 def report(*decisions: Decision, published: bool = False, **fields: Any) -> CycleReport:
@@ -87,9 +88,33 @@ def test_what_lasts_is_told_at_its_begin_and_its_end(reason: Reason, kind: str) 
     assert told(watch, COOL) == []
     assert told(watch, wrong) == [(kind, "firing")]
     assert told(watch, wrong) == told(watch, wrong) == []
-    assert told(watch, COOL) == [(kind, "resolved")]
-    assert told(watch, COOL) == []
+    assert told(watch, BETTER) == [(kind, "resolved")]
+    assert told(watch, BETTER) == []
     assert told(watch, wrong) == [(kind, "firing")]
+
+
+@pytest.mark.parametrize("held", [Reason.PAUSED, Reason.BLACKOUT, Reason.OPERATOR_HOLD, Reason.COOL_DOWN])
+def test_what_lasts_is_not_over_because_an_earlier_gate_holds(held: Reason) -> None:
+    """`stormpilot pause` in the middle of an incident resolved it, and `resume` told it anew."""
+    watch, wrong = EventDetector(), skip(ID, Reason.INFEASIBLE, "no room")
+    assert told(watch, wrong) == [("infeasible", "firing")]
+    assert told(watch, skip(ID, held, "held")) == told(watch, wrong) == []
+    assert told(watch, BETTER) == [("infeasible", "resolved")]
+
+
+def test_mass_failure_is_over_when_a_topology_comes_past_it() -> None:
+    watch, paused = EventDetector(), skip(OTHER, Reason.PAUSED, "paused")
+    assert told(watch, skip(ID, Reason.MASS_FAILURE, "4"), paused) == [("mass_failure", "firing")]
+    assert told(watch, skip(ID, Reason.PAUSED, "paused"), paused) == []
+    assert told(watch, skip(ID, Reason.BLACKOUT, "at night"), paused) == [("mass_failure", "resolved")]
+
+
+@pytest.mark.parametrize("reason", [Reason.MODE_OFF, Reason.EXCLUDED])
+def test_what_lasts_ends_with_the_topologies_that_nobody_wants_watched(reason: Reason) -> None:
+    watch = EventDetector()
+    told(watch, skip(ID, Reason.INFEASIBLE, "no room"), skip(OTHER, Reason.MASS_FAILURE, "4"))
+    off = [skip(t, reason, "off") for t in (ID, OTHER)]
+    assert told(watch, *off) == [("infeasible", "resolved"), ("mass_failure", "resolved")]
 
 
 def test_topology_that_is_gone_resolves_what_was_wrong_with_it() -> None:
@@ -104,7 +129,7 @@ def test_what_lasts_is_not_over_while_nobody_knows_what_runs() -> None:
     told(watch, wrong)
     assert watch.observe(CycleReport(NOW_MS, waiting_for="no cluster snapshot yet")) == []
     assert told(watch, wrong) == []
-    assert told(watch, COOL) == [("infeasible", "resolved")]
+    assert told(watch, BETTER) == [("infeasible", "resolved")]
 
 
 def left_by_the_leader_before(**reasons: str) -> ControllerState:
@@ -131,11 +156,12 @@ def test_next_leader_resolves_what_its_predecessor_told_and_tells_anew_what_last
     before = left_by_the_leader_before(flights="INFEASIBLE", words="INFEASIBLE")
     watch = EventDetector(before)
     assert watch.observe(CycleReport(NOW_MS, waiting_for="no cluster snapshot yet")) == []
-    lasts, over = watch.observe(report(COOL, skip(OTHER, Reason.INFEASIBLE, "no room")))
+    lasts, over = watch.observe(report(BETTER, skip(OTHER, Reason.INFEASIBLE, "no room")))
     assert (lasts.event, lasts.status, lasts.topology) == ("infeasible", "firing", "words")
     assert (over.event, over.status, over.topology_id) == ("infeasible", "resolved", ID)
     assert (over.text, over.at_ms) == ("over: flights: no room", NOW_MS)
-    assert told(watch, COOL) == [("infeasible", "resolved")], "of words, and once of flights"
+    words_fits = skip(OTHER, Reason.NO_BETTER_PLAN, "as it is")
+    assert told(watch, BETTER, words_fits) == [("infeasible", "resolved")], "of words, and once of flights"
 
 
 def test_next_leader_measures_before_it_says_that_something_is_over() -> None:
@@ -143,11 +169,11 @@ def test_next_leader_measures_before_it_says_that_something_is_over() -> None:
     unmeasured = skip(ID, Reason.INSUFFICIENT_METRICS, "nothing is measured yet")
     assert told(watch, unmeasured) == told(watch, unmeasured) == []
     assert told(watch, skip(ID, Reason.INFEASIBLE, "no room")) == [("infeasible", "firing")]
-    assert told(watch, unmeasured) == [("infeasible", "resolved")], "as ever, once it was told here"
+    assert told(watch, unmeasured) == [], "nor once it was told here"
     other = EventDetector(left_by_the_leader_before(flights="INFEASIBLE"))
     assert told(other, unmeasured) == []
-    assert told(other, COOL) == [("infeasible", "resolved")]
-    assert told(other, COOL) == []
+    assert told(other, BETTER) == [("infeasible", "resolved")]
+    assert told(other, BETTER) == []
 
 
 def test_next_leader_resolves_one_mass_failure_and_nothing_that_it_does_not_know() -> None:

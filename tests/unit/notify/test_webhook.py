@@ -216,7 +216,7 @@ def test_offering_never_waits_for_a_receiver_that_hangs_and_the_oldest_events_go
     assert receiver.texts == ["first"]
     receiver.released.set()
     until(lambda: webhook.waiting == 0, "what waits to be sent")
-    assert receiver.texts == ["first", "first", *(str(i) for i in range(49, QUEUE + 49))]
+    assert receiver.texts == ["first", *(str(i) for i in range(49, QUEUE + 49))]
 
 
 def test_retries_end_and_the_next_event_has_its_chance(receiver: Receiver, make: Make, lines: list[Any]) -> None:
@@ -258,7 +258,8 @@ def test_pauses_between_tries_double_up_to_a_minute() -> None:
     webhook = Webhook(NotifySection(url="http://127.0.0.1:1/hook", backoff_s=2.0, retries=8), "n1:7")
     webhook._changed = Condition()
     webhook._post = lambda *_: ("it answered 503", True)  # type: ignore[method-assign]
-    webhook._deliver(requests.Session(), event())
+    webhook.offer(event())
+    webhook._deliver(requests.Session(), webhook._events[0])
     assert pauses_s == [2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0, 60.0]
     assert webhook.outcomes["failed"] == 1
 
@@ -354,6 +355,42 @@ def test_what_waits_is_sent_at_the_end(receiver: Receiver, make: Make) -> None:
     webhook.offer(event("down", "controller_down"))
     webhook.stop()
     assert receiver.texts == ["down"]
+
+
+def test_what_waits_for_its_next_try_is_sent_once_more_at_the_end(receiver: Receiver, make: Make) -> None:
+    receiver.answers = [503]
+    webhook = make(receiver.url, backoff_s=600.0)
+    for text in ("a", "b"):
+        webhook.offer(event(text))
+    until(lambda: receiver.got, "the first try")
+    webhook.stop()
+    webhook._thread.join(300)
+    assert receiver.texts == ["a", "a", "b"]
+    assert webhook.counts() == ({"sent": 2, "failed": 0, "dropped": 0}, 0)
+
+
+def test_its_successor_sends_what_waits_and_counts_on(receiver: Receiver, make: Make) -> None:
+    """The receiver was away, and the new address was to mend that: its events were lost."""
+    receiver.answers = [410, 503]
+    old = make(receiver.url, backoff_s=600.0)
+    for text, kind in (("gone", "published"), ("a", "published"), ("b", "infeasible"), ("c", "published")):
+        old.offer(event(text, kind))
+    until(lambda: len(receiver.got) == 2, "the first tries")
+    second = Receiver()
+    try:
+        new = Webhook(NotifySection(url=second.url, events=("published",)), "n1:7")
+        new.take_over(old)
+        new.start()
+        old.stop(wait=False)
+        new.stop()
+        for webhook in (old, new):
+            webhook._thread.join(300)
+    finally:
+        second.close()
+    assert second.texts == ["a", "c"]
+    assert [g["id"] for g in second.got][:1] == [receiver.got[1]["id"]], "it may have come"
+    assert receiver.texts == ["gone", "a"]
+    assert new.counts() == ({"sent": 2, "failed": 1, "dropped": 0}, 0)
 
 
 def test_stop_does_not_wait_for_a_receiver_that_hangs(receiver: Receiver, make: Make, monkeypatch: Any) -> None:
