@@ -130,6 +130,7 @@ def ras_network_metric(compiled: Compiled, placement: Ints, distances: Distances
     targets = np.zeros(compiled.executors)
     node = compiled.slot_node[placement]
     host, rack = compiled.node_host[node], compiled.node_rack[node]
+    both = host * (int(compiled.node_rack.max(initial=0)) + 1) + rack  # nodes of one host may be in two racks
     measured = []
     members = _members(compiled)
     for t, topology in enumerate(compiled.model.topologies):
@@ -143,12 +144,12 @@ def ras_network_metric(compiled: Compiled, placement: Ints, distances: Distances
             a, b = members.get((t, source)), members.get((t, target))
             if a is None or b is None:
                 continue
-            near = [_count(place[a], place[b]) for place in (placement, host, rack)]
+            in_worker, on_host, in_rack, in_both = (_count(p[a], p[b]) for p in (placement, host, rack, both))
             distance[a] += (
-                distances.same_worker * near[0]
-                + distances.same_node * (near[1] - near[0])
-                + distances.same_rack * (near[2] - near[1])
-                + distances.other_rack * (len(b) - near[2])
+                distances.same_worker * in_worker
+                + distances.same_node * (on_host - in_worker)
+                + distances.same_rack * (in_rack - in_both)
+                + distances.other_rack * (len(b) - in_rack - on_host + in_both)
             )
             targets[a] += len(b)
     if measured:

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 
@@ -34,7 +35,7 @@ from stormpilot.model.flow.model import flow_model
 from stormpilot.model.values import Infeasible, Model, Plan
 from stormpilot.model.violations import violations
 from stormpilot.planner.admission import admitted
-from stormpilot.planner.flow.planning import Traffic, on_flows, with_predicted
+from stormpilot.planner.flow.planning import PREFIX, Traffic, on_flows, with_predicted
 from stormpilot.planner.least_latency import with_least_latency
 from stormpilot.planner.methods import (
     best,
@@ -60,6 +61,9 @@ from stormpilot.planner.shared_memory import with_shared_memory
 from stormpilot.planner.wishes import with_wishes
 
 KEPT = "the present placement stays: no other was found"
+NO_DEARER = "the present placement stays: no plan with room for the memory that components share is cheaper"
+COSTS = {"inter_node": "inter_node_tps", "network_cost": "network_cost_tps", "ras": "ras_network_metric"}
+"""Metrics that planners minimise, by their objective."""
 
 __all__ = ["PLANNERS", "Planner", "compute", "compute_on_flows", "planner_named"]
 
@@ -211,18 +215,39 @@ def compute(
 
         return with_wishes(model, by_latency, left_s)
 
+    def present_of(whole: Model, note: str) -> Plan | None:
+        """What runs, where it keeps the constraints, as an answer."""
+        present = current_plan(whole)
+        if present is None or violations(whole, present):
+            return None
+        kept = msgspec.structs.replace(
+            present, planner=chosen.name, seed=seed, metrics=evaluate(whole, present), notes=[note]
+        )
+        return kept if traffic == "measured" else with_predicted(kept, flow_model(whole))
+
+    def or_present(whole: Model, plan: Plan) -> Plan:
+        if not chosen.minimises_flow or plan.left_out or (kept := present_of(whole, NO_DEARER)) is None:
+            return plan
+        own, kept = params_of(chosen, given), msgspec.structs.replace(kept, params=plan.params)
+        return kept if _minimised(kept, own) <= _minimised(plan, own) * (1 + 1e-9) else plan
+
     def with_rules(whole: Model, left_s: LeftS) -> Plan | Infeasible:
-        return with_wishes(whole, lambda tried, left_s: with_shared_memory(tried, plan_one, left_s), left_s)
+        def shared(tried: Model, left_s: LeftS) -> Plan | Infeasible:
+            return with_shared_memory(tried, plan_one, left_s, or_present)
+
+        return with_wishes(whole, shared, left_s)
 
     answer = with_saved_cpu(model, with_rules, left_s)
-    if isinstance(answer, Plan) or answer.proved or (present := current_plan(model)) is None:
+    if isinstance(answer, Plan) or answer.proved:
         return answer
-    if violations(model, present):
-        return answer
-    kept = msgspec.structs.replace(
-        present, planner=chosen.name, seed=seed, metrics=evaluate(model, present), notes=[KEPT]
-    )
-    return kept if traffic == "measured" else with_predicted(kept, flow_model(model))
+    return present_of(model, KEPT) or answer
+
+
+def _minimised(plan: Plan, own: Any) -> float:
+    """Cost of a plan for a planner with these parameters: by its flows, where they are known, with its restarts."""
+    name = COSTS[own.objective]
+    by_pairs = plan.metrics[name]
+    return plan.metrics.get(f"{PREFIX}{name}", by_pairs) + float(own.restart_tps * plan.metrics["restarted_workers"])
 
 
 def _quickly(model: Model, planner: Planner, traffic: Traffic) -> None:

@@ -57,6 +57,8 @@ def with_least_latency(
         kept_s = total_s * (1 - (1 - SEARCHED) * (i + 1) / len(STEPS))
         own_s = left_s if math.isinf(total_s) else lambda kept_s=kept_s: left_s() - kept_s
         answer = plan_one(_filled(model, fill), own_s)
+        if i == 0 and _unsure(answer, model) and 0 < left_s() < math.inf:
+            answer = plan_one(_filled(model, fill), left_s)  # any plan comes before a better one
         if isinstance(answer, Infeasible) or len(answer.topologies) < len(model.topologies):
             if i == 0:
                 return answer  # partial plans have no latency to compare
@@ -83,6 +85,13 @@ def with_least_latency(
     notes = [n for n in found.notes if not n.startswith(BY_FLOWS)]  # of the limits that were planned for
     found = msgspec.structs.replace(found, notes=notes)
     return with_predicted(found, judge.flow or flow_model(model, judge.compiled))
+
+
+def _unsure(answer: Plan | Infeasible, model: Model) -> bool:
+    """Whether more time may find more of a plan."""
+    if isinstance(answer, Infeasible):
+        return not answer.proved
+    return len(answer.topologies) < len(model.topologies)
 
 
 def _even(model: Model) -> float:

@@ -3,7 +3,8 @@
 The planners know memory of executors alone. So a plan is made without it first, which is enough where there is room. If
 that breaks a limit, room for what was too much is set aside in those workers and on those nodes, nodes too small for a
 worker of a topology are closed to it, and the planner plans again, as long as it meets others; in the end with room for
-all that could be there. A plan that is returned keeps every limit, counted exactly.
+all that could be there. A plan that is returned keeps every limit, counted exactly. Against the room that is set aside
+what runs may look as if it broke a limit: it is judged beside the plan, by the caller.
 """
 
 from __future__ import annotations
@@ -23,12 +24,17 @@ TRIES = 10
 """Plans that are made at most; the last one with room for all."""
 SLACK = 1 + 1e-9
 PlanOne = Callable[[Model, LeftS], "Plan | Infeasible"]
+Kept = Callable[[Model, Plan], "Plan"]
 
 
-def with_shared_memory(model: Model, plan_one: PlanOne, left_s: LeftS) -> Plan | Infeasible:
-    """Plan with `plan_one` so that shared memory fits too; where nobody shares any, that is all."""
+def with_shared_memory(model: Model, plan_one: PlanOne, left_s: LeftS, or_present: Kept) -> Plan | Infeasible:
+    """Plan with `plan_one` so that shared memory fits too; where nobody shares any, that is all.
+
+    `or_present` has the plan, or what runs where that keeps the constraints and is no dearer.
+    """
     if not any(t.shared_memory for t in model.topologies):
         return plan_one(model, left_s)
+    whole = model
     heap_mb: defaultdict[str, float] = defaultdict(float)  # topology -> set aside in each worker
     node_mb: defaultdict[str, float] = defaultdict(float)  # supervisor -> set aside there
     for n in range(TRIES):
@@ -43,7 +49,7 @@ def with_shared_memory(model: Model, plan_one: PlanOne, left_s: LeftS) -> Plan |
                 return answer
             return msgspec.structs.replace(answer, proved=False, text=f"{answer.text} (with room for shared memory)")
         if not _too_much(model, answer, heap_mb, node_mb):
-            return answer if n == 0 else _measured(model, answer)
+            return answer if n == 0 else or_present(whole, _measured(model, answer))
     return Infeasible(constraint="memory", text="no plan was found in which the memory that components share fits")
 
 

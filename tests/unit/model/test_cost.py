@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from stormpilot.model.compiled import compile_model
 from stormpilot.model.cost import Distances, metrics
-from stormpilot.model.values import Assigned, Component, Edge, Executor, Model, Supervisor, Topology
+from stormpilot.model.values import Assigned, Component, Edge, Executor, Input, Model, Supervisor, Topology
 
 # Executors 1 to 5 in the slots below; a and b share a rack. 1 and 2 share a worker, 3 is beside them, 4 is on the other
 # node of the rack, 5 in the other rack.
@@ -56,6 +57,20 @@ def test_the_ras_metric_is_the_mean_of_mean_distances_over_connections() -> None
     m = metrics(compiled, compiled.current)
     senders = [(0 + 1 + 2) / 3, 1.0, 3.0]
     assert m["ras_network_metric"] in (pytest.approx(sum(senders) / 3), pytest.approx(sum(senders) / 5))
+
+
+def test_supervisors_of_one_host_are_beside_each_other_though_one_forgot_its_rack() -> None:
+    """Their distance was 1 by traffic and 2 by the component graph."""
+    whole = cluster()
+    (t,) = whole.topologies
+    parts = [Component(id="x", kind="spout"), Component(id="y", inputs=[Input(component="x")])]
+    executors = [msgspec.structs.replace(t.executors[n], component="xyy"[n]) for n in range(3)]
+    places = [Assigned(start=n, supervisor=s, port=1) for n, s in ((1, "a"), (2, "b"), (3, "c"))]
+    t = msgspec.structs.replace(t, components=parts, executors=executors, assignment=places)
+    racks = {"a": ("h", "/r0"), "b": ("h", "/r1"), "c": ("c", "/r1")}
+    nodes = [msgspec.structs.replace(s, host=racks[s.id][0], rack=racks[s.id][1]) for s in whole.supervisors]
+    compiled = compile_model(msgspec.structs.replace(whole, supervisors=nodes, topologies=[t], traffic=[]))
+    assert metrics(compiled, compiled.current)["ras_network_metric"] == pytest.approx((1 + 3) / 2)
 
 
 def test_load_beyond_what_planning_may_fill_counts_as_overload() -> None:

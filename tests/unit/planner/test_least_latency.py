@@ -28,7 +28,9 @@ from stormpilot.model.violations import violations
 from stormpilot.planner import compute
 from stormpilot.planner.flow.planning import Traffic
 from stormpilot.planner.latency_search import lowered
+from stormpilot.planner.least_latency import with_least_latency
 from stormpilot.planner.placement.layout import Layout, frame_of, running_layout
+from stormpilot.planner.placement.problem import LeftS
 
 
 def pairs(load_cores: float, *, running: bool = False) -> Model:
@@ -204,6 +206,42 @@ def test_no_move_is_made_for_next_to_nothing() -> None:
     found = lowered(frame, start, ms, lambda _: True, np.random.default_rng(0), lambda: math.inf)
     assert found is start
     assert len(tried) > 50
+
+
+@pytest.mark.parametrize("partial", [True, False])
+def test_a_plan_that_needs_more_than_a_part_of_the_time_is_found(partial: bool) -> None:
+    """The first try has a seventh of the time; "the time was over", or a topology left out, was the answer."""
+    model = pairs(0.5, running=True)
+    whole = planned(model, "network_cost")
+    left_s, asked = [10.0], []
+
+    def plan_one(_: Model, own_s: LeftS) -> Plan | Infeasible:
+        asked.append(own_s())
+        if own_s() >= 5.0:
+            left_s[0] = 0.0
+            return whole
+        left_s[0] -= own_s()
+        if partial:
+            return msgspec.structs.replace(whole, topologies=[], left_out={"t-1": "cpu: the time was over"})
+        return Infeasible(constraint="cpu", text="the time was over")
+
+    answer = with_least_latency(model, plan_one, lambda: left_s[0], seed=0, traffic="measured", exact_workers=False)
+    assert isinstance(answer, Plan)
+    assert len(answer.topologies) == 1
+    assert asked == pytest.approx([1.4, 8.6])
+
+
+def test_what_is_proved_not_to_fit_is_not_asked_again() -> None:
+    never = Infeasible(constraint="cpu", text="no", proved=True)
+    asked: list[Model] = []
+
+    def plan_one(model: Model, _: LeftS) -> Infeasible:
+        asked.append(model)
+        return never
+
+    given = {"seed": 0, "traffic": "measured", "exact_workers": False}
+    assert with_least_latency(pairs(0.5), plan_one, lambda: 10.0, **given) is never  # type: ignore[arg-type]
+    assert len(asked) == 1
 
 
 def test_the_search_ends_with_the_clock() -> None:
