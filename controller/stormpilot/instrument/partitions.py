@@ -1,8 +1,10 @@
 """Key -> logical partition, as the groupings of the worker's jar do it: `floorMod(deepHashCode(keys), partitions)`.
 
 Keys are JSON values as Storm's multilang reads them from a Python component: a whole number is an Integer where it
-fits, else a Long, else a BigInteger; Storm before 2.6 reads a Long where a later one reads an Integer, and a negative
-Long has another hash. That a Java component emits a small Long as a key, nothing that reaches Python tells.
+fits, else a Long, else a BigInteger; a number with a point or an exponent is a Double, or a BigDecimal where its text
+is longer than 18 characters. Storm before 2.6 reads a Long where a later one reads an Integer, and a negative Long has
+another hash; it reads no BigDecimal. That a Java component emits a small Long or a long Double as a key, nothing that
+reaches Python tells.
 `tests/contract/vectors/partitions.json` holds both sides to it.
 """
 
@@ -10,12 +12,15 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 
 PARTITIONS_PER_TASK = 64
 """As in `messages/routes.py`."""
 _MASK = 0xFFFFFFFF
+_LONGEST_DOUBLE = 18
+"""Characters of a number's text of which json-smart, the JSON parser of Storm since 2.6, makes a Double."""
 
 
 def reads_longs(storm_conf: Mapping[str, Any]) -> bool:
@@ -30,7 +35,7 @@ def reads_longs(storm_conf: Mapping[str, Any]) -> bool:
 def partition_of(keys: Sequence[Any], partitions: int, *, longs: bool = False) -> int:
     """The partition, 0 to `partitions` - 1, of the values of the key fields in the order of the grouping.
 
-    `longs`: as Storm before 2.6 reads whole numbers (`reads_longs`).
+    `longs`: as Storm before 2.6 reads numbers (`reads_longs`).
     """
     return _signed(_list_hash(keys, longs)) % partitions
 
@@ -53,8 +58,7 @@ def _hash(value: Any, longs: bool) -> int:
     if isinstance(value, int):
         return _int_hash(value, longs)
     if isinstance(value, float):
-        (bits,) = struct.unpack(">Q", struct.pack(">d", value))
-        return int(bits ^ (bits >> 32)) & _MASK
+        return _float_hash(value, longs)
     if isinstance(value, Mapping):
         return sum(_hash(k, longs) ^ _hash(v, longs) for k, v in value.items()) & _MASK
     if isinstance(value, Sequence):
@@ -81,10 +85,24 @@ def _int_hash(value: int, longs: bool) -> int:
     if -(1 << 63) <= value < 1 << 63:
         bits = value & 0xFFFFFFFFFFFFFFFF
         return (bits ^ (bits >> 32)) & _MASK
+    return _big_integer_hash(value)
+
+
+def _big_integer_hash(value: int) -> int:
     magnitude, hashed = abs(value), 0
     for shift in range((magnitude.bit_length() - 1) // 32 * 32, -1, -32):
         hashed = (31 * hashed + (magnitude >> shift & _MASK)) & _MASK
     return hashed if value > 0 else -hashed & _MASK
+
+
+def _float_hash(value: float, longs: bool) -> int:
+    text = float.__repr__(value)
+    if not longs and len(text) > _LONGEST_DOUBLE:
+        sign, digits, exponent = Decimal(text).as_tuple()
+        unscaled = int("".join(map(str, digits)))
+        return (31 * _big_integer_hash(-unscaled if sign else unscaled) - int(exponent)) & _MASK
+    (bits,) = struct.unpack(">Q", struct.pack(">d", value))
+    return int(bits ^ (bits >> 32)) & _MASK
 
 
 def _signed(bits: int) -> int:
