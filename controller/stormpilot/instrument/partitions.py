@@ -21,6 +21,8 @@ PARTITIONS_PER_TASK = 64
 _MASK = 0xFFFFFFFF
 _LONGEST_DOUBLE = 18
 """Characters of a number's text of which json-smart, the JSON parser of Storm since 2.6, makes a Double."""
+_LONGEST_CACHED = 64
+"""Characters of a text whose hash is kept: longer ones would hold memory in the process of each task."""
 
 
 def reads_longs(storm_conf: Mapping[str, Any]) -> bool:
@@ -50,7 +52,7 @@ def _list_hash(values: Sequence[Any], longs: bool) -> int:
 def _hash(value: Any, longs: bool) -> int:
     """`hashCode()` of the Java object that a JSON value becomes, as an unsigned number."""
     if isinstance(value, str):
-        return _string_hash(value)
+        return _cached_string_hash(value) if len(value) <= _LONGEST_CACHED else _string_hash(value)
     if value is None:
         return 0
     if isinstance(value, bool):
@@ -66,7 +68,6 @@ def _hash(value: Any, longs: bool) -> int:
     raise TypeError(f"a key of type {type(value).__name__}: expected what JSON has")
 
 
-@lru_cache(maxsize=65_536)
 def _string_hash(text: str) -> int:
     hashed = 0
     if text.isascii():
@@ -77,6 +78,9 @@ def _string_hash(text: str) -> int:
     for high, low in zip(units[::2], units[1::2], strict=True):
         hashed = (31 * hashed + (high << 8 | low)) & _MASK
     return hashed
+
+
+_cached_string_hash = lru_cache(maxsize=65_536)(_string_hash)
 
 
 def _int_hash(value: int, longs: bool) -> int:
