@@ -1,6 +1,6 @@
 """A histogram of latencies with fixed, log-spaced bounds, small enough to send every second.
 
-Resolution: neighbouring bounds differ by a factor of 1.1 from 0.1 ms to 11 minutes, so a quantile read from the bounds
+Resolution: neighbouring bounds differ by a factor of 1.1 from 0.1 ms to 10 minutes, so a quantile read from the bounds
 is within 10% of the true one; below 0.1 ms only "below 0.1 ms" is known, above the last bound only "above".
 """
 
