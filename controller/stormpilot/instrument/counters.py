@@ -16,11 +16,11 @@ from typing import Any
 from stormpilot.instrument.latency import LatencyHistogram
 
 MIN_PAIRS = 4096
-"""Distinct (source task, stream) pairs that every task may count: as in `PairCounts.java`, as the next two."""
+"""Distinct (source task, stream) pairs that a task may count in a small topology; as the next two in `PairCounts`."""
 MAX_PAIRS = 50_000
 """Pairs of one task, with which its report still fits into a znode."""
 MAX_PAIRS_OF_COMPONENT = 200_000
-"""Pairs of one component: the controller reads a million of a topology, or nothing of it."""
+"""Pairs of one component, above all else: the controller reads a million of a topology, or nothing of it."""
 MAX_PENDING = 50_000
 """Spout tuples whose latency is measured at a time; tuples emitted beyond it are counted, not timed."""
 _MAX_TICKS = 64
@@ -83,8 +83,8 @@ def _text(file: Path) -> str:
 
 def most_pairs(tasks: Collection[int], tasks_of_component: int) -> int:
     """Pairs that each task of a component may count in a topology of these tasks: two per task, as far as they fit."""
-    fit = min(MAX_PAIRS, MAX_PAIRS_OF_COMPONENT // max(1, tasks_of_component))
-    return max(MIN_PAIRS, min(fit, 2 * (max(tasks, default=0) + 1)))
+    wanted = max(MIN_PAIRS, min(MAX_PAIRS, 2 * (max(tasks, default=0) + 1)))
+    return min(wanted, max(1, MAX_PAIRS_OF_COMPONENT // max(1, tasks_of_component)))
 
 
 class BoltCounters:

@@ -82,7 +82,16 @@ def test_bolt_stops_adding_sources_at_the_limit_says_so_once_and_goes_on_countin
 
 @pytest.mark.parametrize(
     ("last", "of_component", "pairs"),
-    [(9, 1, 4_096), (19_999, 1, 40_000), (19_999, 10, 20_000), (19_999, 400, 4_096), (99_999, 1, 50_000)],
+    [
+        (9, 1, 4_096),
+        (49, 48, 4_096),
+        (49, 49, 4_081),
+        (19_999, 1, 40_000),
+        (19_999, 10, 20_000),
+        (19_999, 400, 500),
+        (99_999, 1, 50_000),
+        (299_999, 250_000, 1),
+    ],
 )
 def test_tasks_of_a_large_topology_are_counted_as_far_as_they_can_be_reported(
     last: int, of_component: int, pairs: int

@@ -12,13 +12,18 @@ import java.util.Arrays;
  */
 public final class PairCounts {
 
-  /** As many as a Python task counts ({@code instrument/counters.py}). */
+  /**
+   * Pairs of one task in a small topology, as of a Python task ({@code instrument/counters.py}).
+   */
   public static final int MIN_PAIRS = 4096;
 
   /** Pairs of one task, with which its report still fits into a znode. */
   static final int MAX_PAIRS = 50_000;
 
-  /** Pairs of one component: the controller reads a million of a topology, or nothing of it. */
+  /**
+   * Pairs of one component, above all else: the controller reads a million of a topology, or
+   * nothing of it.
+   */
   static final int MAX_PAIRS_OF_COMPONENT = 200_000;
 
   private static final VarHandle COUNT = MethodHandles.arrayElementVarHandle(long[].class);
@@ -71,8 +76,8 @@ public final class PairCounts {
    * needs them, as far as they can be reported.
    */
   static int mostPairs(int lastTask, int tasksOfComponent) {
-    int fit = Math.min(MAX_PAIRS, MAX_PAIRS_OF_COMPONENT / tasksOfComponent);
-    return Math.max(MIN_PAIRS, (int) Math.min(fit, 2L * (lastTask + 1)));
+    int wanted = (int) Math.max(MIN_PAIRS, Math.min(MAX_PAIRS, 2L * (lastTask + 1)));
+    return Math.min(wanted, Math.max(1, MAX_PAIRS_OF_COMPONENT / tasksOfComponent));
   }
 
   /**

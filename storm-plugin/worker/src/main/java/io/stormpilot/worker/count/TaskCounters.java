@@ -77,11 +77,9 @@ public final class TaskCounters {
     this.tracked = tracked;
     this.threads = threads;
     threads.join();
-    this.received =
-        spout
-            ? new PairCounts(-1)
-            : new PairCounts(lastTask, PairCounts.mostPairs(lastTask, tasksOfComponent));
-    this.sent = new PairCounts(acker ? lastTask : -1);
+    int most = PairCounts.mostPairs(lastTask, tasksOfComponent);
+    this.received = spout ? new PairCounts(-1) : new PairCounts(lastTask, most);
+    this.sent = new PairCounts(acker ? lastTask : -1, Math.min(PairCounts.MIN_PAIRS, most));
     this.latency = spout ? new LatencyBuckets() : null;
   }
 
