@@ -81,7 +81,10 @@ class Prediction(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def threads_of(problem: Problem, model: Model, plan: Plan) -> dict[SlotName, dict[str, int]]:
-    """Threads per slot of a plan; `UsageError` where plan, model and problem are not of the same topology."""
+    """Threads per slot of a plan; executors on standby do nothing and do not count.
+
+    `UsageError` where plan, model and problem are not of the same topology.
+    """
     topology = next((t for t in model.topologies if t.id == problem.name or t.name == problem.name), None)
     if topology is None:
         raise UsageError(
@@ -102,14 +105,15 @@ def threads_of(problem: Problem, model: Model, plan: Plan) -> dict[SlotName, dic
     if lacking:
         raise UsageError(f"the model has no supervisor {', '.join(lacking)}, which the plan uses")
     sized = {c.id for c in problem.components}
-    auxiliary = {c.id for c in topology.components if c.auxiliary}
+    auxiliary, standby = {c.id for c in topology.components if c.auxiliary}, {*topology.standby}
     found: dict[SlotName, dict[str, int]] = {}
     for w in planned.workers:
         count = Counter(executors[start, end] for start, end in w.executors)
         unknown = sorted(set(count) - sized - auxiliary)
         if unknown:
             raise UsageError(f"component {unknown[0]} of the model is not in the file that sizes {problem.name}")
-        found[w.supervisor, w.port] = {c: n for c, n in count.items() if c in sized}
+        awake = Counter(executors[start, end] for start, end in w.executors if start not in standby)
+        found[w.supervisor, w.port] = {c: n for c, n in awake.items() if c in sized}
     return found
 
 

@@ -235,6 +235,21 @@ def test_plan_and_model_must_be_of_the_same_executors() -> None:
         threads_of(sizing, of, Plan(topologies=[TopologyPlan(id="other", workers=whole)]))
 
 
+def test_executors_on_standby_are_no_threads_of_a_plan() -> None:
+    """They counted as threads: more was promised than what gets tuples sustains."""
+    sizing = one(model("x", (1, 100.0, 0.5, 0.2), (2, 150.0, 0.9, 0.2)))
+    of = model_of(sizing, allocate(sizing, 250.0, "lsa"), 2)
+    (t,) = of.topologies
+    of = msgspec.structs.replace(of, topologies=[msgspec.structs.replace(t, standby=[4])])
+    worker = Worker(supervisor="vm0001-vm2", port=6700, executors=[(i, i) for i in range(1, 5)])
+    assert threads_of(sizing, of, Plan(topologies=[TopologyPlan(id="t", workers=[worker])])) == {
+        ("vm0001-vm2", 6700): {"s": 1, "x": 2}
+    }
+    without = msgspec.structs.replace(worker, executors=[(1, 1), (2, 2), (3, 3)])
+    with pytest.raises(UsageError, match="differ in 1 executors of t, first"):
+        threads_of(sizing, of, Plan(topologies=[TopologyPlan(id="t", workers=[without])]))
+
+
 def test_supervisors_of_a_plan_must_be_in_the_model() -> None:
     sizing = one(model("x", (1, 10.0, 0.5, 0.2)))
     of = model_of(sizing, allocate(sizing, 10.0, "lsa"), 1)
