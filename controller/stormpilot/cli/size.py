@@ -128,6 +128,7 @@ def predict(
     format: FormatOption = Format.table,
 ) -> None:
     """Predict the rate that a plan supports, the load of its slots and VMs, and its bottleneck."""
+    from stormpilot.model.subset import with_plans
     from stormpilot.sizing import prediction
     from stormpilot.sizing.allocation import allocate
     from stormpilot.sizing.deployment import model_of
@@ -141,7 +142,8 @@ def predict(
         of = model_of(problem, sized, max(sized.slots, sum(len(t.workers) for t in planned.topologies)))
     try:
         threads = prediction.threads_of(problem, of, planned)
-        found = prediction.predict(problem, threads, prediction.cores_of(problem, of), _source_rate("--at", at))
+        cores = prediction.cores_of(problem, with_plans(of, {p.id: p for p in planned.topologies}))
+        found = prediction.predict(problem, threads, cores, _source_rate("--at", at))
     except UsageError as e:
         hint = (
             ""

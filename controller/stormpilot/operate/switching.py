@@ -131,13 +131,16 @@ def switching(
             f", not {rate_text(rate_tps)}/s: {then.limiting} is full then, and no executor on standby helps; submit it "
             "anew with more"
         )
-    return Switching(
-        operator,
-        snapshot,
-        executors,
-        then.active,
-        [supports],
-    )
+    nodes = {supervisor for e in executors.values() for supervisor, _ in e.slots.values()}
+    others = sorted(t.name for t in seen.topologies.values() if t.id != snapshot.id and _runs_on(t, nodes))
+    notes = [supports]
+    if others:
+        notes.append(f"CPU of {', '.join(others)} on the same nodes is not measured here, and not counted")
+    return Switching(operator, snapshot, executors, then.active, notes)
+
+
+def _runs_on(snapshot: TopologySnapshot, nodes: Collection[str]) -> bool:
+    return any(e.supervisor in nodes for e in snapshot.executors)
 
 
 def _executors(snapshot: TopologySnapshot, component: str, view: RouteView | None, live: Collection[str]) -> Executors:

@@ -14,9 +14,10 @@ from typing import Literal
 from stormpilot.errors import RefusedError, UsageError
 from stormpilot.model.values import Edge, Model, Topology
 from stormpilot.sizing.allocation import Allocation, allocate
+from stormpilot.sizing.carrying_out import like_the_measured_slot
 from stormpilot.sizing.performance import rate_text
 from stormpilot.sizing.placement import Placed, place
-from stormpilot.sizing.prediction import Threads, cores_of, predict
+from stormpilot.sizing.prediction import Prediction, Threads, cores_of, predict
 from stormpilot.sizing.problem import Problem
 from stormpilot.sizing.switching import Executors, switched
 
@@ -44,7 +45,8 @@ class Bounds:
 class Advice:
     """A size to carry out: for `target_tps` of each source, with the threads and slots now and then.
 
-    `by_standby`: by executors on standby, in the slots where they are.
+    `by_standby`: by executors on standby, in the slots where they are. `used_up`: what of CPU and memory limits the
+    threads, and how, empty where that is neither. `refused`: why `apply-size` would refuse the size.
     """
 
     change: Change
@@ -56,15 +58,19 @@ class Advice:
     held: bool
     more_tasks: Mapping[str, int]
     by_standby: bool = False
+    used_up: str = ""
+    refused: str = ""
 
     @property
     def text(self) -> str:
-        """The advice as a sentence; what cannot be done without a new submission, or by no size, is said."""
+        """The advice as a sentence; what cannot be done without a new submission, now, or by no size, is said."""
         changed = [f"{c} {now} to {then} threads" for c, (now, then) in self.threads.items() if now != then]
         slots = f"slots {self.slots[0]} to {self.slots[1]}" if self.slots[0] != self.slots[1] else ""
         if self.more_tasks:
             few = ", ".join(f"{c} of {n}" for c, n in self.more_tasks.items())
             first = f"submit it anew with topology.tasks for {few}: Storm never adds tasks"
+        elif self.refused:
+            first = f"cannot be carried out: {self.refused}"
         elif changed or slots:
             how = ", by executors on standby: nothing restarts" if self.by_standby else ""
             first = f"stormpilot apply-size with --rate {self.target_tps:g} carries it out{how}"
@@ -72,15 +78,20 @@ class Advice:
             first = "no executor on standby helps: submit it anew with more tasks on standby, or other workers"
         else:
             first = (
-                "threads and slots are enough for that rate, so that no size changes it: what limits is where they "
-                "are, or how shuffles split (stormpilot predict)"
+                "threads and slots are enough for that rate, so that no more of them change it: what limits is where "
+                "they are, what else runs there, or how shuffles split (stormpilot predict)"
             )
-        sent = "and more is held back" if self.held else f"{self.rate_tps / self.supported_tps:.0%} of that"
-        return (
-            f"its threads support {rate_text(self.supported_tps)}/s of each source, {rate_text(self.rate_tps)}/s come, "
-            f"{sent}: "
-            f"{', '.join([*changed, *filter(None, [slots])]) or 'other places'}; {first}"
-        )
+        return f"{self._found}: {', '.join([*changed, *filter(None, [slots])]) or 'other places'}; {first}"
+
+    @property
+    def _found(self) -> str:
+        come = f"{rate_text(self.rate_tps)}/s come"
+        if self.held:
+            come += ", and more is held back"
+        elif self.supported_tps > 0:
+            come += f", {self.rate_tps / self.supported_tps:.0%} of that"
+        how = f" ({self.used_up})" if self.used_up else ""
+        return f"its threads support {rate_text(self.supported_tps)}/s of each source{how}, {come}"
 
 
 def source_rate_tps(problem: Problem, topology: Topology, traffic: list[Edge]) -> float | None:
@@ -146,7 +157,9 @@ def advise(problem: Problem, model: Model, topology: Topology, *, held: bool, bo
     rate_tps = source_rate_tps(problem, topology, [e for e in model.traffic if e.topology == topology.id])
     if rate_tps is None or rate_tps <= 0 or any(not now[c.id] for c in problem.components):
         return None
-    supported_tps = supported(problem, running, model)
+    cores = cores_of(problem, model, topology.id)
+    found = predict(problem, running, cores)
+    supported_tps = _supported(found)
     if supported_tps is None:
         return None
     up_ratio = min(bounds.held_ratio, bounds.up_ratio) if held else bounds.up_ratio
@@ -155,9 +168,10 @@ def advise(problem: Problem, model: Model, topology: Topology, *, held: bool, bo
     change: Change = "up" if rate_tps > up_ratio * supported_tps else "down"
     if change == "down" and (held or rate_tps >= bounds.down_ratio * supported_tps):
         return None
+    refused = ""
     by_standby = bool(topology.standby or topology.standby_components)
     if by_standby:
-        then = switched(problem, _executors(problem, topology), target_tps, cores_of(problem, model))
+        then = switched(problem, _executors(problem, topology), target_tps, cores)
         if change == "down" and then.threads == dict(now):
             return None
         threads, slots, more_tasks = then.threads, (len(running), len(running)), {}
@@ -166,7 +180,11 @@ def advise(problem: Problem, model: Model, topology: Topology, *, held: bool, bo
         if change == "down" and (size.slots >= len(running) or slots_of(problem, size) >= len(running)):
             return None
         threads, slots = {a.component: a.threads for a in size.allotments}, (len(running), slots_of(problem, size))
+        if change == "up" and slots[1] <= slots[0] and all(n <= now[c] for c, n in threads.items()):
+            threads, slots = dict(now), (len(running), len(running))  # fewer would not make it more
         more_tasks = _more_tasks(topology, threads)
+        if threads != dict(now) or slots[1] != slots[0]:
+            refused = _refused(problem, model, topology, slots[1])
     return Advice(
         change=change,
         rate_tps=rate_tps,
@@ -177,6 +195,8 @@ def advise(problem: Problem, model: Model, topology: Topology, *, held: bool, bo
         held=held,
         more_tasks=more_tasks,
         by_standby=by_standby,
+        used_up=_used_up(problem, model, running, found),
+        refused=refused,
     )
 
 
@@ -208,8 +228,28 @@ def slots_of(problem: Problem, size: Allocation) -> int:
     return answer.slots
 
 
-def supported(problem: Problem, running: Threads, model: Model) -> float | None:
-    """The rate of a source that the running threads support, by skew or by what is used up first; None: no limit."""
-    found = predict(problem, running, cores_of(problem, model))
-    limits = [tps for tps in (found.supported_tps, found.resources_tps) if tps is not None and tps > 0]
-    return min(limits, default=None)
+def _supported(found: Prediction) -> float | None:
+    """The rate of a source that threads support, by skew or by what is used up first; None: no limit."""
+    return min((tps for tps in (found.supported_tps, found.resources_tps) if tps is not None), default=None)
+
+
+def _used_up(problem: Problem, model: Model, running: Threads, found: Prediction) -> str:
+    """The CPU or memory that is used up at the rate that is supported, where that limits; where nothing is, by whom."""
+    if found.resources_tps is None or found.resources_tps > 0:
+        return "" if found.resources is None else f"{found.resources} is used up then"
+    whole = {s.id: s.cpu_mhz / problem.slot.cpu_mhz for s in model.supervisors}
+    alone = predict(problem, running, whole).resources_tps == 0
+    return f"{found.resources} is used up by {'its workers alone' if alone else 'its workers and what else runs there'}"
+
+
+def _refused(problem: Problem, model: Model, topology: Topology, slots: int) -> str:
+    """The reason why `apply-size` would refuse a size of so many slots: unlike nodes, or too few free slots."""
+    taken = {(a.supervisor, a.port) for t in model.topologies if t.id != topology.id for a in t.assignment}
+    barred = {x.supervisor for x in model.exclusions if x.component is None and x.topology in (None, topology.id)}
+    free = {s.id: sum((s.id, p) not in taken for p in s.slots) for s in model.supervisors if s.id not in barred}
+    try:
+        like_the_measured_slot(problem, [s for s in model.supervisors if free.get(s.id)])
+    except RefusedError as e:
+        return str(e)
+    has = sum(free.values())
+    return f"{slots} slots are needed, {has} are free or its own" if slots > has else ""

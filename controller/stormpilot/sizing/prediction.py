@@ -18,6 +18,7 @@ import msgspec
 import networkx as nx
 
 from stormpilot.errors import UsageError
+from stormpilot.model.flow.places_cpu import gives_up_mhz
 from stormpilot.model.values import Model, Plan
 from stormpilot.sizing.performance import Line, Performance
 from stormpilot.sizing.problem import Grouping, Problem, Shuffle
@@ -53,7 +54,7 @@ class SlotLoad(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class VmLoad(msgspec.Struct, frozen=True, kw_only=True):
-    """All slots of a VM together, in slots (2.5 = two and a half cores)."""
+    """All slots of a VM together, in slots (2.5 = two and a half cores). `cores`: what others leave of it."""
 
     supervisor: str
     cores: float
@@ -117,9 +118,22 @@ def threads_of(problem: Problem, model: Model, plan: Plan) -> dict[SlotName, dic
     return found
 
 
-def cores_of(problem: Problem, model: Model) -> dict[str, float]:
-    """Supervisor id -> its CPU in cores of a slot."""
-    return {s.id: s.cpu_mhz / problem.slot.cpu_mhz for s in model.supervisors}
+def cores_of(problem: Problem, model: Model, topology: str | None = None) -> dict[str, float]:
+    """Supervisor id -> its CPU in cores of a slot, without what others are measured to use there.
+
+    Others are all executors that have no size: of other topologies, ackers, collectors. Of their looking for tuples
+    that part does not count which gives way on a full node (`gives_up_mhz`). `topology`: id or name of the one that is
+    sized (None: `name` of the problem).
+    """
+    sized = {c.id for c in problem.components}
+    used_mhz: defaultdict[str, float] = defaultdict(float)
+    for t in model.topologies:
+        own = (topology or problem.name) in (t.id, t.name)
+        others = {e.start: e for e in t.executors if e.measured and not (own and e.component in sized)}
+        for a in t.assignment:
+            if (e := others.get(a.start)) is not None:
+                used_mhz[a.supervisor] += e.cpu_mhz - gives_up_mhz(e)
+    return {s.id: max(s.cpu_mhz - used_mhz[s.id], 0.0) / problem.slot.cpu_mhz for s in model.supervisors}
 
 
 def predict(

@@ -122,6 +122,28 @@ def test_predict_shows_loads_at_another_rate(written: tuple[Path, Path, str]) ->
     assert [2 * v["cpuShare"] for v in low["vms"]] == pytest.approx([v["cpuShare"] for v in full["vms"]])
 
 
+def test_predict_does_not_give_a_node_what_others_use_there(written: tuple[Path, Path, str], tmp_path: Path) -> None:
+    """Where the plan has them; where it has none of them, where they run."""
+    model, plan = (json.loads(file.read_text()) for file in written[:2])
+    first, second = (s["id"] for s in model["supervisors"][:2])
+    executor = {"start": 1, "end": 1, "component": "a", "cpu_mhz": model["supervisors"][0]["mhz"]}
+    at = [{"start": 1, "supervisor": first, "port": 9000}]
+    other = {"id": "o", "name": "o", "workers": 1, "components": [{"id": "a"}], "executors": [executor]}
+    model["topologies"].append({**other, "assignment": at})
+    (tmp_path / "model.json").write_text(json.dumps(model))
+    here = {"id": "o", "workers": [{"supervisor": second, "port": 9000, "executors": [[1, 1]]}]}
+    (tmp_path / "plan.json").write_text(json.dumps({**plan, "topologies": [*plan["topologies"], here]}))
+
+    def cores(*files: Path) -> dict[str, float]:
+        found = document("predict", EXAMPLE, "--model", files[0], "--plan", files[1])
+        return {v["supervisor"]: v["cores"] for v in found["vms"]}
+
+    free = cores(*written[:2])
+    assert cores(tmp_path / "model.json", written[1]) == {**free, first: pytest.approx(free[first] - 1)}
+    then = cores(tmp_path / "model.json", tmp_path / "plan.json")
+    assert then == {**free, second: pytest.approx(free[second] - 1)}
+
+
 def test_a_plan_of_another_rate_ends_with_2_and_says_what_to_do(written: tuple[Path, Path, str]) -> None:
     done = run("predict", EXAMPLE, "--plan", written[1], "--rate", "50")
     assert done.returncode == 2

@@ -9,7 +9,7 @@ import pytest
 
 from doubles.models import plan_message
 from doubles.sized_world import PATHS, PI, PROBLEM, World
-from doubles.snapshots import T0_MS
+from doubles.snapshots import T0_MS, topology
 from sizing_problems import problem
 from stormpilot.cli.apply_size import _show
 from stormpilot.errors import RefusedError, UsageError
@@ -90,6 +90,17 @@ def test_what_supports_the_rate_already_is_left_as_it_is(capsys: pytest.CaptureF
     assert "pi 1, source 1" in said  # and not those on standby
     assert "note: these support 100/s of each source" in said
     assert f"nothing was changed: {at.id} has these threads already" in said
+
+
+def test_cpu_that_other_topologies_use_on_the_nodes_is_said_not_to_count() -> None:
+    """A proposal counts it: it may name other threads."""
+    at = world()
+    for name, node in (("near", "a"), ("far", "d")):
+        executors = [ExecutorPart(start=1, end=1, component="x", supervisor=node, port=6701)]
+        at.put(PATHS.topology(f"{name}-1-1"), topology(id=f"{name}-1-1", name=name, executors=executors))
+    change = sized(at, 205.0)
+    assert change is not None
+    assert list(change.notes)[1:] == ["CPU of near on the same nodes is not measured here, and not counted"]
 
 
 def test_a_component_without_standbys_keeps_its_tuples_though_it_can_be_routed() -> None:

@@ -10,18 +10,25 @@ import pytest
 from builders import supervisor, topology, traffic
 from sizing_problems import model, problem
 from stormpilot.errors import UsageError
-from stormpilot.model.values import Assigned, Component, Model, Topology
+from stormpilot.model.values import Assigned, Component, Exclusion, Executor, Model, Topology
 from stormpilot.sizing.advice import Advice, Bounds, advise, source_rate_tps
 from stormpilot.sizing.allocation import allocate
+from stormpilot.sizing.performance import Base
 from stormpilot.sizing.placement import Placed, place
+from stormpilot.sizing.problem import Problem
 
 PI = model("pi", (1, 100.0, 0.8, 0.2), (2, 150.0, 0.9, 0.2))
 PROBLEM = problem([PI], [("source", "pi", 1.0)])
 """A slot does 150/s with two threads of `pi`."""
+BASED = msgspec.structs.replace(PI, base=Base(cpu_share=0.5, memory_share=0.1))
+PI_WITH_BASE = problem([BASED], [("source", "pi", 1.0)])
+"""The same, and each worker takes half a core of it by itself."""
 
 
-def running(pi: int, rate_tps: float, *, tasks_each: int = 2, slots: int | None = None) -> tuple[Model, Topology]:
-    """`pi` threads, two in a slot, that share the rate; the source has the first slot too."""
+def running(
+    pi: int, rate_tps: float, *, tasks_each: int = 2, slots: int | None = None, spare: int = 4
+) -> tuple[Model, Topology]:
+    """`pi` threads, two in a slot, that share the rate; the source has the first slot too. `spare` slots are free."""
     t = topology("t", {"source": 1, "pi": pi}, streams=[("source", "pi")])
     first = 2
     executors = [t.executors[0]]
@@ -34,6 +41,7 @@ def running(pi: int, rate_tps: float, *, tasks_each: int = 2, slots: int | None 
     t = msgspec.structs.replace(t, executors=executors, assignment=where)
     edges = traffic("t", {(1, e.start): rate_tps / pi for e in executors[1:]})
     supervisors = [supervisor(f"n{i}", 1, mhz=PROBLEM.slot.cpu_mhz) for i in range(nodes)]
+    supervisors += [supervisor("spare", spare, mhz=spare * PROBLEM.slot.cpu_mhz)] if spare else []
     return Model(supervisors=supervisors, topologies=[t], traffic=edges), t
 
 
@@ -207,3 +215,125 @@ def test_topology_that_runs_in_part_is_not_judged() -> None:
     model_, t = running(2, 140.0)
     lost = msgspec.structs.replace(t, assignment=t.assignment[:1])
     assert advise(PROBLEM, model_, lost, held=False, bounds=Bounds()) is None
+
+
+def on_one_node(
+    rate_tps: float, other: Executor, *, of: Problem = PROBLEM, own: bool = False, cores: float = 4.0
+) -> Advice | None:
+    """Six threads of `pi`, two in each of three slots of a node with four; `other` has the fourth.
+
+    `own`: it is an acker of the same topology.
+    """
+    parallelism = {"source": 1, "pi": 6} | ({"__acker": 1} if own else {})
+    t = topology("t", parallelism, streams=[("source", "pi")])
+    ports = [6700, *(6700 + i // 2 for i in range(6)), 6703]
+    where = [Assigned(start=e.start, supervisor="n0", port=port) for e, port in zip(t.executors, ports, strict=False)]
+    another = topology("o", {"a": 1})
+    if own:
+        executors = [*t.executors[:-1], msgspec.structs.replace(other, start=8, end=8, component="__acker")]
+        components = [*t.components[:-1], Component(id="__acker", kind="system")]
+        t = msgspec.structs.replace(t, executors=executors, components=components)
+    else:
+        there = [Assigned(start=1, supervisor="n0", port=6703)]
+        another = msgspec.structs.replace(another, executors=[other], assignment=there)
+    t = msgspec.structs.replace(t, assignment=where)
+    node = msgspec.structs.replace(supervisor("n0", 4, mhz=PROBLEM.slot.cpu_mhz), cores=cores)
+    edges = traffic("t", {(1, e): rate_tps / 6 for e in range(2, 8)})
+    model_ = Model(supervisors=[node], topologies=[t, another], traffic=edges)
+    return advise(of, model_, t, held=False, bounds=Bounds())
+
+
+def busy(cores: float, *, polling: float = 0.0, measured: bool = True) -> Executor:
+    """An executor that uses so many cores of a slot."""
+    mhz = PROBLEM.slot.cpu_mhz
+    return Executor(start=1, end=1, component="a", cpu_mhz=cores * mhz, polling_mhz=polling * mhz, measured=measured)
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_cpu_that_others_use_of_the_nodes_supports_nothing(own: bool) -> None:
+    """3.2 of 4 cores are used by another topology, or an acker: six threads get 0.8, which is enough for 133/s."""
+    advice = on_one_node(140.0, busy(3.2), own=own)
+    assert advice is not None
+    assert (advice.change, advice.threads["pi"]) == ("up", (6, 6)), "fewer are not enough either"
+    assert advice.text == (
+        "its threads support 133.3/s of each source (CPU of n0 is used up then), 140/s come, 105% of that: other "
+        "places; threads and slots are enough for that rate, so that no more of them change it: what limits is where "
+        "they are, what else runs there, or how shuffles split (stormpilot predict)"
+    )
+    assert on_one_node(100.0, busy(3.2), own=own) is None, "75% of what is supported: no fewer either"
+    advice = on_one_node(140.0, busy(0.2), own=own)
+    assert advice is not None and advice.supported_tps == 450.0
+
+
+def test_cpu_that_gives_way_on_a_full_node_and_cpu_that_nobody_measured_do_not_count() -> None:
+    advice = on_one_node(140.0, busy(3.2, polling=0.4))  # half of the latter gives way: a whole core is left
+    assert advice is None
+    advice = on_one_node(160.0, busy(3.2, polling=0.4))
+    assert advice is not None and advice.supported_tps == pytest.approx(133.333 / 0.8, rel=1e-4)
+    advice = on_one_node(140.0, busy(3.2, measured=False))
+    assert advice is not None and advice.supported_tps == 450.0
+
+
+def test_a_node_that_workers_alone_use_up_supports_nothing() -> None:
+    """It counted as no limit: 450/s were told of a node on which no tuple has a core."""
+    advice = on_one_node(140.0, busy(0.0), of=PI_WITH_BASE, cores=1.4)
+    assert advice is not None
+    assert (advice.change, advice.supported_tps) == ("up", 0.0)
+    assert advice.text.startswith(
+        "its threads support 0/s of each source (CPU of n0 is used up by its workers alone), 140/s come: "
+    )
+    advice = on_one_node(140.0, busy(3.0), of=PI_WITH_BASE)
+    assert advice is not None
+    assert "(CPU of n0 is used up by its workers and what else runs there), 140/s come" in advice.text
+
+
+def test_executors_on_standby_are_proposed_by_the_same_limit() -> None:
+    """No executor that begins helps where the node is used up by workers: none is proposed."""
+    t = topology("t", {"source": 1, "pi": 2}, streams=[("source", "pi")])
+    where = [Assigned(start=e, supervisor="n0", port=6700 + e // 3) for e in (1, 2, 3)]
+    t = msgspec.structs.replace(t, assignment=where, standby=[3])
+    model_ = Model(
+        supervisors=[supervisor("n0", 2, mhz=0.4 * PROBLEM.slot.cpu_mhz)],
+        topologies=[t],
+        traffic=traffic("t", {(1, 2): 90.0}),
+    )
+    advice = advise(PI_WITH_BASE, model_, t, held=False, bounds=Bounds())
+    assert advice is not None
+    assert (advice.supported_tps, advice.threads["pi"]) == (0.0, (1, 1))
+    assert "no executor on standby helps" in advice.text
+
+
+def test_a_size_that_apply_size_refuses_is_not_promised() -> None:
+    advice = advised(4, 280.0, spare=0)
+    assert advice is not None
+    assert (advice.threads["pi"], advice.slots) == ((4, 5), (2, 3))
+    assert advice.text.endswith("slots 2 to 3; cannot be carried out: 3 slots are needed, 2 are free or its own")
+    model_, t = running(4, 280.0, spare=1)
+    another = topology("o", {"a": 1})
+    another = msgspec.structs.replace(another, assignment=[Assigned(start=1, supervisor="spare", port=6700)])
+    taken = msgspec.structs.replace(model_, topologies=[t, another])
+    drained = msgspec.structs.replace(model_, exclusions=[Exclusion(supervisor="spare", drained=True)])
+    for without in (taken, drained):
+        advice = advise(PROBLEM, without, t, held=False, bounds=Bounds())
+        assert advice is not None
+        assert advice.refused == "3 slots are needed, 2 are free or its own"
+    advice = advise(PROBLEM, model_, t, held=False, bounds=Bounds())
+    assert advice is not None and advice.refused == ""
+
+
+def test_a_size_for_other_slots_than_those_of_the_nodes_is_not_promised() -> None:
+    model_, t = running(4, 280.0, spare=0)
+    small = msgspec.structs.replace(model_, supervisors=[*model_.supervisors, supervisor("s", 4, mhz=2000.0)])
+    advice = advise(PROBLEM, small, t, held=False, bounds=Bounds())
+    assert advice is not None
+    assert "cannot be carried out: a slot of s has 500 MHz CPU, and models were measured on one of 1,000" in advice.text
+
+
+def test_more_is_never_proposed_as_fewer_threads() -> None:
+    """Four threads in a slot hinder each other: no size has more of them, and fewer are no growth."""
+    crowded = problem([model("pi", (1, 100.0, 0.8, 0.2), (4, 40.0, 0.9, 0.2))], [("source", "pi", 1.0)])
+    model_, t = running(8, 75.0, slots=2)
+    advice = advise(crowded, model_, t, held=False, bounds=Bounds())
+    assert advice is not None
+    assert (advice.change, advice.threads["pi"], advice.slots) == ("up", (8, 8), (2, 2))
+    assert "other places; threads and slots are enough" in advice.text

@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from builders import supervisor, topology
 from sizing_problems import linear_topology, model, performance, problem
 from stormpilot.errors import UsageError
+from stormpilot.model.values import Assigned, Executor, Input, Model, Plan, TopologyPlan, Worker
 from stormpilot.model.values import Component as Running
-from stormpilot.model.values import Executor, Input, Plan, TopologyPlan, Worker
 from stormpilot.sizing.allocation import allocate
 from stormpilot.sizing.deployment import model_of
 from stormpilot.sizing.performance import Base, Light, Performance
@@ -248,6 +249,22 @@ def test_executors_on_standby_are_no_threads_of_a_plan() -> None:
     without = msgspec.structs.replace(worker, executors=[(1, 1), (2, 2), (3, 3)])
     with pytest.raises(UsageError, match="differ in 1 executors of t, first"):
         threads_of(sizing, of, Plan(topologies=[TopologyPlan(id="t", workers=[without])]))
+
+
+def test_cpu_that_others_use_of_a_node_is_not_there_for_a_size() -> None:
+    """Never less than none; threads of the size itself, whatever the file calls the topology, do not count."""
+    sizing = one(model("x", (1, 100.0, 0.5, 0.2)))
+    own = topology("running", {"s": 1, "x": 2, "__acker": 1}, cpu_mhz={"s": 50.0, "x": 400.0, "__acker": 100.0})
+    other = topology("o", {"a": 2}, cpu_mhz={"a": 700.0})
+    on_a = [Assigned(start=e.start, supervisor="a", port=6700) for e in own.executors]
+    split = [Assigned(start=1, supervisor="a", port=6701), Assigned(start=2, supervisor="b", port=6700)]
+    topologies = [
+        msgspec.structs.replace(own, assignment=on_a),
+        msgspec.structs.replace(other, assignment=split),
+    ]
+    of = Model(supervisors=[supervisor("a", mhz=4000.0), supervisor("b", mhz=500.0)], topologies=topologies)
+    assert cores_of(sizing, of, "running") == pytest.approx({"a": 3.2, "b": 0.0})
+    assert cores_of(sizing, of) == pytest.approx({"a": 2.35, "b": 0.0}), "of a topology t, which is not there"
 
 
 def test_supervisors_of_a_plan_must_be_in_the_model() -> None:
