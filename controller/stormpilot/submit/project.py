@@ -115,7 +115,8 @@ class Project:
     def load_topology(self, file: Path) -> type[Topology]:
         """The first `Topology` class of a topology file; the file may import from `src/` and from its own folder.
 
-        What it imports from the project is forgotten afterwards, so that one process can load several projects.
+        What it imports from there is forgotten afterwards, so that one process can load several projects; what is
+        installed is not, though it may be in the project too (a virtualenv): much of it cannot be loaded twice.
         """
         try:
             read_bytes(file)  # what the import would wait for, or not hold in memory
@@ -156,14 +157,14 @@ class Project:
     @contextmanager
     def _importable(self, specs: Path) -> Iterator[None]:
         path, modules = list(sys.path), dict(sys.modules)
-        project = str(self.directory.resolve()) + os.sep
-        sys.path += [str(self.sources.resolve()), str(specs.resolve())]
+        folders = [str(self.sources.resolve()), str(specs.resolve())]
+        sys.path += folders
         try:
             yield
         finally:
             new = [(name, module) for name, module in list(sys.modules.items()) if module is not modules.get(name)]
             # All places before anything is removed: a package without a file finds its own by path and parents.
-            ours = [name for name, module in new if any(place.startswith(project) for place in _places(module))]
+            ours = [name for name, module in new if any(_within(place, folders) for place in _places(module))]
             sys.path[:] = path
             for name in ours:
                 del sys.modules[name]
@@ -175,6 +176,11 @@ def _places(module: ModuleType) -> list[str]:
     """The file of a module, or the folders of a package without one."""
     file = getattr(module, "__file__", None)
     return [str(file)] if file else [str(folder) for folder in getattr(module, "__path__", [])]
+
+
+def _within(place: str, folders: list[str]) -> bool:
+    """Whether a file is in one of the folders, and is not installed in a virtualenv there."""
+    return any(place.startswith(f + os.sep) and "site-packages" not in place[len(f) :] for f in folders)
 
 
 def _line(file: Path, e: BaseException) -> str:

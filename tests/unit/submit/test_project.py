@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import json
 import os
 import sys
@@ -181,6 +182,28 @@ def test_a_folder_without_an_init_file_stays_in_its_project(tmp_path: Path) -> N
         outputs.append(load(project).thrift_spouts["source"].common.streams["default"].output_fields)
     assert outputs == [["line"], ["word"]]
     assert not [name for name in sys.modules if name.partition(".")[0] == "bolts"]
+
+
+@pytest.mark.parametrize(("specs", "installed"), [("topologies/", "venv"), (".", "venv"), ("topologies/", "src/venv")])
+def test_what_is_installed_in_the_project_stays_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, specs: str, installed: str
+) -> None:
+    """NumPy and others in a virtualenv of the project failed when a second topology was loaded."""
+    project = make_project(tmp_path / "p", {"topology_specs": specs, "envs": {}})
+    folder = project / installed / "lib" / "python3.11" / "site-packages"
+    folder.mkdir(parents=True)
+    (folder / "only_once.py").write_text("import builtins\nassert not hasattr(builtins, 'only_once')\n")
+    (folder / "only_once.py").open("a").write("builtins.only_once = True\n")
+    (project / "src" / "parts.py").write_text(f"import only_once\n{PARTS}")
+    (project / specs / "flights.py").write_text(TOPOLOGY)
+    monkeypatch.syspath_prepend(folder)
+    try:
+        for _ in range(2):
+            assert sorted(load(project, "flights").thrift_bolts) == ["parse"]
+        assert "parts" not in sys.modules
+    finally:
+        sys.modules.pop("only_once", None)
+        vars(builtins).pop("only_once", None)
 
 
 def test_loading_leaves_path_and_modules_as_they_were(tmp_path: Path) -> None:
