@@ -47,6 +47,8 @@ def specimen_of(
         raise UsageError("--fields: expected at least one name")
     if jar is not None and not jar.is_file():
         raise UsageError(f"{jar} not found: --jar names the jar that has {component}")
+    if tuples is None and len(names) > 1:
+        raise UsageError(f"--fields has {len(names)} names: give --tuples with {len(names)} values each")
     rows: list[list[Any]] = []
     if tuples is not None:
         try:

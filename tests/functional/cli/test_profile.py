@@ -43,6 +43,7 @@ def said(*arguments: str | Path) -> str:
         (("--first-rate", "50", "--max-rate", "10"), "--max-rate is 10, expected at least --first-rate (50)"),
         (("--jar", "missing.jar"), "missing.jar not found"),
         (("--fields", " , "), "--fields: expected at least one name"),
+        (("--fields", "topic,text"), "--fields has 2 names: give --tuples with 2 values each"),
         (("--tuples", "missing.json"), "missing.json: cannot read the tuples"),
         (("-o", "/nowhere/pi.json"), "/nowhere/pi.json: cannot write this file for --output: No such file"),
         (("--nimbus", "nowhere:x"), "--nimbus: 'nowhere:x' is not an address"),
@@ -80,6 +81,7 @@ class Bench:
     """Sustains 100 tuples/s, and asks no cluster."""
 
     slot = SlotSize(cores=1.0, mhz=1000.0, memory_mb=1000.0)
+    node = "host-a"
 
     def __init__(self, specimen: object, grid: RateGrid, *rest: object, **more: object) -> None:
         self.grid = grid
