@@ -249,7 +249,7 @@ class _Kept:
             return known
         self._in_time()
         made = self._bench(threads, step, attempt)
-        self._record.add(attempt, made, self._bench.slot)
+        self._record.add(attempt, made, self._bench.slot, self._bench.node)
         return made
 
     def guess(self, threads: int) -> int:

@@ -96,6 +96,11 @@ class Bench:
         assert self._slot is not None
         return self._slot
 
+    @property
+    def node(self) -> str:
+        """The host of the component, once it runs."""
+        return self._both().component.host
+
     def check(self) -> None:
         """`RefusedError` where the cluster cannot carry out trials; what killed profiles left is removed.
 

@@ -26,11 +26,15 @@ class Guess(msgspec.Struct, frozen=True, kw_only=True, tag="guess"):
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True, tag="trial"):
-    """A line: the `attempt`-th trial of its threads and rate, and the slot it was measured on."""
+    """A line: the `attempt`-th trial of its threads and rate, and the slot it was measured on, on the host `node`.
+
+    `node` is empty in lines of earlier versions.
+    """
 
     attempt: int
     trial: Trial
     slot: SlotSize
+    node: str = ""
 
 
 class Record:
@@ -93,6 +97,11 @@ class Record:
         return next((a.slot for a in reversed(self._known.values())), None)
 
     @property
+    def node(self) -> str:
+        """The host of the newest trial of which it is known; empty without such."""
+        return next((a.node for a in reversed(self._known.values()) if a.node), "")
+
+    @property
     def trials(self) -> list[Trial]:
         """All of them, in the order of their making."""
         return [a.trial for a in self._known.values()]
@@ -102,11 +111,16 @@ class Record:
         found = self._known.get((threads, step, attempt))
         return None if found is None else found.trial
 
-    def add(self, attempt: int, trial: Trial, slot: SlotSize) -> None:
-        """Keep a trial; `UsageError` on a slot of another size than those before."""
+    def add(self, attempt: int, trial: Trial, slot: SlotSize, node: str) -> None:
+        """Keep a trial; `UsageError` on another node than those before, or on a slot of another size.
+
+        The clock of a core changes from moment to moment: that of another node cannot be told by it.
+        """
+        if self.node and node != self.node:
+            raise UsageError(f"{self.file}: its trials ran on {self.node}, not on {node}; name that node (--on)")
         if self.slot is not None and not _alike(self.slot, slot):
             raise UsageError(f"{self.file}: its trials ran on a slot of another size; name the same node (--on)")
-        self._write(Attempt(attempt=attempt, trial=trial, slot=slot))
+        self._write(Attempt(attempt=attempt, trial=trial, slot=slot, node=node))
 
     def guess(self, threads: int, make: Callable[[int], int]) -> int:
         """Where the search with so many threads begins: as it is known, else made now and kept."""

@@ -21,6 +21,7 @@ class Bench:
     """Sustains 100 tuples/s; `ends` says after how many trials and starts it is too late."""
 
     slot = SlotSize(cores=1.0, mhz=1000.0, memory_mb=100.0)
+    node = "host-a"
 
     def __init__(self) -> None:
         self.trials: list[tuple[int, int]] = []

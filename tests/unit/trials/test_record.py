@@ -22,9 +22,9 @@ def trial(step: int, stable: bool = True) -> Trial:
 def filled(file: Path) -> Record:
     record = Record(file, OF)
     record.guess(1, lambda threads: 4)
-    record.add(0, trial(4), SLOT)
-    record.add(0, trial(5, stable=False), SLOT)
-    record.add(1, trial(5), SLOT)
+    record.add(0, trial(4), SLOT, "host-a")
+    record.add(0, trial(5, stable=False), SLOT, "host-a")
+    record.add(1, trial(5), SLOT, "host-a")
     return record
 
 
@@ -49,7 +49,7 @@ def test_a_disk_that_is_full_is_told_with_the_file(tmp_path: Path) -> None:
     file.unlink()
     file.symlink_to("/dev/full")
     with pytest.raises(UsageError, match="cannot keep this trial: No space left on device"):
-        record.add(0, trial(6), SLOT)
+        record.add(0, trial(6), SLOT, "host-a")
 
 
 def test_the_line_that_was_being_written_is_made_again(tmp_path: Path) -> None:
@@ -58,7 +58,7 @@ def test_the_line_that_was_being_written_is_made_again(tmp_path: Path) -> None:
     file.write_bytes(file.read_bytes()[:-30])
     after = Record(file, OF)
     assert len(after) == 2
-    after.add(1, trial(5), SLOT)
+    after.add(1, trial(5), SLOT, "host-a")
     assert Record(file, OF).trials == [trial(4), trial(5, stable=False), trial(5)]
 
 
@@ -85,9 +85,31 @@ def test_trials_of_something_else_are_refused(tmp_path: Path) -> None:
 def test_a_slot_of_another_size_is_refused(tmp_path: Path) -> None:
     record = filled(tmp_path / "pi.trials.jsonl")
     with pytest.raises(UsageError, match="a slot of another size"):
-        record.add(0, trial(6), SlotSize(cores=0.5, mhz=2000.0, memory_mb=1024.0))
+        record.add(0, trial(6), SlotSize(cores=0.5, mhz=2000.0, memory_mb=1024.0), "host-a")
     with pytest.raises(UsageError, match="a slot of another size"):
-        record.add(0, trial(6), SlotSize(cores=0.3, mhz=2000.0, memory_mb=512.0))
+        record.add(0, trial(6), SlotSize(cores=0.3, mhz=2000.0, memory_mb=512.0), "host-a")
+
+
+def test_another_node_is_refused_though_its_slots_are_as_large(tmp_path: Path) -> None:
+    """A profile that went on mixed trials of 3,500 and of 2,000 MHz."""
+    file = tmp_path / "pi.trials.jsonl"
+    filled(file)
+    record = Record(file, OF)
+    other = SlotSize(cores=0.5, mhz=1200.0, memory_mb=512.0)
+    with pytest.raises(UsageError, match=r"its trials ran on host-a, not on host-b; name that node \(--on\)"):
+        record.add(0, trial(6), other, "host-b")
+    record.add(0, trial(6), other, "host-a")  # the clock of one node changes
+    assert Record(file, OF).trials[-1] == trial(6)
+
+
+def test_a_record_of_before_nodes_were_kept_goes_on(tmp_path: Path) -> None:
+    file = tmp_path / "pi.trials.jsonl"
+    filled(file)
+    file.write_bytes(file.read_bytes().replace(b',"node":"host-a"', b""))
+    record = Record(file, OF)
+    assert (len(record), record.node) == (3, "")
+    record.add(0, trial(6), SLOT, "host-b")
+    assert Record(file, OF).node == "host-b"
 
 
 def test_a_device_is_no_record(tmp_path: Path) -> None:
