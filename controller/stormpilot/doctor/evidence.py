@@ -22,7 +22,7 @@ from stormpilot.observe.reader import Reader, StoreSnapshot
 from stormpilot.operate.status import FAILED
 from stormpilot.zookeeper.client import ZooKeeper, connect
 from stormpilot.zookeeper.login import Login
-from stormpilot.zookeeper.paths import Paths
+from stormpilot.zookeeper.paths import Paths, normal_root
 
 T = TypeVar("T")
 NIMBUS_TIMEOUT_S = 5.0
@@ -159,14 +159,18 @@ def _look(
     for r in reports:
         newest[r.topology_id] = max(newest.get(r.topology_id, 0), r.written_at_ms)
     owner, owner_error = _owner(zookeeper, paths)
-    registered = _registered(zookeeper)
+    storm_root = normal_root(owner.storm_root) if owner and owner.storm_root else STORM_ROOT
+    registered = _registered(zookeeper, storm_root)
     plug_in_host = seen.cluster.shim.nimbus if seen.cluster else None
     said = _ask_nimbus(_addresses(nimbus, registered, plug_in_host, nimbus_login))
-    elsewhere = nimbus is None and _is_elsewhere(said, registered, seen.cluster)
-    if elsewhere and said is not None and not said.error:
+    elsewhere = nimbus is None and owner is None and _is_elsewhere(said, registered, seen.cluster)
+    its_root = normal_root(str((said.conf if said else {}).get("storm.zookeeper.root") or storm_root))
+    guessed = nimbus is None and owner is not None and its_root != storm_root  # of the same host, say, or root changed
+    if said and not said.error and (elsewhere or (guessed and not _has_supervisor_of(seen.cluster, said))):
         here = str(Address(plug_in_host or ""))
         said = NimbusSaid(address=here, error=f"Nimbus at {here} does not answer; {said.address} is of another Storm")
-    storm_root = str(said.conf.get("storm.zookeeper.root", STORM_ROOT)) if said else STORM_ROOT
+    else:
+        storm_root = its_root
     nimbuses, supervisors, storms = (
         None if elsewhere else _children(zookeeper, f"{storm_root}/{name}")
         for name in ("nimbuses", "supervisors", "storms")
@@ -294,18 +298,18 @@ def _access(zookeeper: ZooKeeper, path: str, needs: str) -> Access:
 
 
 def _children(zookeeper: ZooKeeper, path: str) -> list[str] | None:
-    """Names below one of Storm's own znodes; None where it is not there or not shown to us."""
+    """Names below one of Storm's own znodes; None where it is not there, not shown to us, or no path."""
     try:
         if zookeeper.read([path])[0] is None:
             return None
         return zookeeper.children([path])[0]
-    except RefusedError:
+    except (RefusedError, ValueError):
         return None
 
 
-def _registered(zookeeper: ZooKeeper) -> list[str]:
-    """Host and port of each Nimbus that Storm registered."""
-    folder = f"{STORM_ROOT}/nimbuses"
+def _registered(zookeeper: ZooKeeper, storm_root: str) -> list[str]:
+    """Host and port of each Nimbus that Storm registered below its root."""
+    folder = f"{storm_root}/nimbuses"
     names = sorted(_children(zookeeper, folder) or [])
     nodes = zookeeper.read([f"{folder}/{name}" for name in names], keep_denied=True)
     return [registered_address(name, node.data) for name, node in zip(names, nodes, strict=True) if node is not None]
@@ -334,7 +338,11 @@ def _is_elsewhere(said: NimbusSaid | None, registered: Sequence[str], cluster: C
         return False
     if said is None or said.error:
         return True
-    return said.address != str(Address(host)) and not {s.id for s in cluster.supervisors} & set(said.supervisors)
+    return said.address != str(Address(host)) and not _has_supervisor_of(cluster, said)
+
+
+def _has_supervisor_of(cluster: ClusterSnapshot | None, said: NimbusSaid) -> bool:
+    return cluster is None or bool({s.id for s in cluster.supervisors} & set(said.supervisors))
 
 
 def _parsed(registered: Sequence[str], login: SaslLogin | None = None) -> list[Address]:

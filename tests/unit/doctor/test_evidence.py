@@ -11,15 +11,25 @@ from typing import Any, NoReturn
 import msgspec
 import pytest
 from kazoo.hosts import collect_hosts
+from kazoo.protocol.paths import normpath
 
 from doubles import snapshots
 from doubles.installations import state
 from doubles.memory_zookeeper import MemoryZooKeeper
-from stormpilot.doctor import ensemble, evidence
-from stormpilot.doctor.evidence import Access, Evidence, NimbusSaid, _addresses, _ask_nimbus, _ask_others, _look
+from stormpilot.doctor import Level, ensemble, evidence, examine
+from stormpilot.doctor.evidence import (
+    Access,
+    Evidence,
+    NimbusSaid,
+    _addresses,
+    _ask_nimbus,
+    _ask_others,
+    _children,
+    _look,
+)
 from stormpilot.doctor.surroundings import clocks
 from stormpilot.errors import UnreachableError, UsageError
-from stormpilot.messages.core import encode
+from stormpilot.messages.core import OwnerMessage, encode
 from stormpilot.nimbus import Address
 from stormpilot.operate.status import FAILED
 from stormpilot.zookeeper.login import Login, addresses
@@ -142,6 +152,74 @@ def test_the_nimbus_of_another_storm_on_the_same_zookeeper_is_not_taken_for_ours
     assert look() == ("theirs:6627", "", False, ["x"])
     supervisors.clear()
     assert look() == ("nimbus-1:6627", "nimbus-1:6627: refused", True, None)
+
+
+ROOTS = {"nimbus-1:6627": "/storm", "nimbus-1:7627": "/storm-b"}
+"""Two Storm clusters on one ZooKeeper, whose Nimbuses share a host."""
+
+
+def look_at_b(monkeypatch: pytest.MonkeyPatch, down: str = "") -> Evidence:
+    """What the doctor sees of the cluster at /storm-b, where the plug-in wrote `owner`."""
+    zookeeper, paths = MemoryZooKeeper(lambda: snapshots.T0_MS), Paths("/stormpilot-b")
+    zookeeper.put(paths.cluster, encode(snapshots.cluster("b1")))
+    zookeeper.put(paths.owner, encode(OwnerMessage(storm_root="/storm-b", nimbus="nimbus-1")))
+    for address, root in ROOTS.items():
+        zookeeper.put(f"{root}/nimbuses", b"")
+        if address != down:
+            zookeeper.put(f"{root}/nimbuses/{address}", b"")
+    zookeeper.put("/storm/supervisors/a1", b"")
+    zookeeper.put("/storm-b/supervisors/b1", b"")
+    monkeypatch.setattr(evidence, "_access", lambda _, path, needs: Access(path=path))
+
+    def ask(address: Address) -> NimbusSaid:
+        name, root = str(address), ROOTS[str(address)]
+        if name == down:
+            return NimbusSaid(address=name, error=f"{name}: refused")
+        conf = {"storm.zookeeper.root": root + "/", "stormpilot.zookeeper.root": "/stormpilot" + root[6:]}
+        return NimbusSaid(address=name, conf=conf, supervisors=["a1" if root == "/storm" else "b1"])
+
+    monkeypatch.setattr(evidence, "_ask_one", ask)
+    return _look(Evidence(now_ms=0, hosts="zk:2181", root=paths.root), zookeeper, paths, None, None)
+
+
+def test_the_storm_at_another_root_than_the_usual_one_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The healthy Nimbus of another Storm was judged: three things were wrong that were not, and its root was said."""
+    found = look_at_b(monkeypatch)
+    assert found.nimbus is not None
+    assert (found.nimbus.address, found.storm_supervisors) == ("nimbus-1:7627", ["b1"])
+    assert [f.text for f in examine(found) if f.check == "owner"] == ["/stormpilot-b is of this Storm cluster"]
+
+
+def test_another_storm_is_not_asked_in_place_of_ours_whose_nimbus_is_down(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = look_at_b(monkeypatch, down="nimbus-1:7627")
+    assert found.nimbus is not None
+    assert "nimbus-1:6627 is of another Storm" in found.nimbus.error
+    assert (found.storm_nimbuses, found.storm_supervisors) == ([], ["b1"])
+    assert [f.text for f in examine(found) if f.check == "nimbus"] == [
+        "no Nimbus runs: running workers are unaffected, and nothing is placed"
+    ]
+
+
+def test_below_a_root_that_is_no_path_there_is_nothing() -> None:
+    class Strict(MemoryZooKeeper):
+        def read(self, paths: Any, *rest: Any, **more: Any) -> Any:
+            return super().read([normpath(path) for path in paths], *rest, **more)
+
+    assert _children(Strict(lambda: 0), "/../storm/nimbuses") is None  # type: ignore[arg-type]
+
+
+def test_a_storm_whose_root_was_changed_is_told_of_the_owner(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its supervisors are those of the snapshot, though its root is not that of the znode."""
+    zookeeper, paths = MemoryZooKeeper(lambda: snapshots.T0_MS), Paths()
+    zookeeper.put(paths.cluster, encode(snapshots.cluster("a")))
+    zookeeper.put(paths.owner, encode(OwnerMessage(storm_root="/storm")))
+    zookeeper.put("/new/supervisors/a", b"")
+    said = NimbusSaid(address="nimbus-1:6627", conf={"storm.zookeeper.root": "/new"}, supervisors=["a"])
+    monkeypatch.setattr(evidence, "_access", lambda _, path, needs: Access(path=path))
+    monkeypatch.setattr(evidence, "_ask_one", lambda _: said)
+    found = _look(Evidence(now_ms=0, hosts="zk:2181"), zookeeper, paths, None, None)
+    assert found.storm_supervisors == ["a"]
+    assert [f.level for f in examine(found) if f.check == "owner"] == [Level.fail]
 
 
 def test_every_other_nimbus_is_asked_what_it_is_configured_with(monkeypatch: pytest.MonkeyPatch) -> None:
