@@ -12,6 +12,7 @@ import typer
 
 from stormpilot.cli.output import Format, FormatOption, print_json, print_table, say
 from stormpilot.errors import UsageError
+from stormpilot.zookeeper.hosts import check_hosts
 
 if TYPE_CHECKING:
     from stormpilot.config import Config, PlannerSection
@@ -59,8 +60,7 @@ def checked(file: Path) -> Loaded:
     from stormpilot.config.reload import Loaded
 
     settings = load(file)
-    with _within(f"{file}: zookeeper.hosts"):
-        _check_hosts(settings.zookeeper.hosts)
+    check_hosts(settings.zookeeper.hosts, f"{file}: zookeeper.hosts")
     zookeeper_login(settings.zookeeper)
     plan_key(settings.publish)
     _check_files(settings, file)
@@ -75,18 +75,6 @@ def _within(where: str) -> Iterator[None]:
         yield
     except UsageError as e:
         raise UsageError(f"{where}: {e}") from e
-
-
-def _check_hosts(hosts: str) -> None:
-    """The addresses as the client of ZooKeeper reads them."""
-    from kazoo.hosts import collect_hosts
-
-    try:
-        _, chroot = collect_hosts(hosts)
-    except ValueError as e:
-        raise UsageError(f"{hosts!r}: {e}; expected host:port,host:port") from e
-    if chroot:
-        raise UsageError(f"{hosts!r}: expected no path behind the addresses: the root is zookeeper.root")
 
 
 def _check_files(settings: Config, file: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 import typing
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ import typer
 
 from stormpilot.cli.output import Format, FormatOption, print_json
 from stormpilot.errors import UnreachableError, UsageError
+from stormpilot.zookeeper.hosts import check_hosts
 from stormpilot.zookeeper.login import Login
 from stormpilot.zookeeper.paths import DEFAULT_ROOT, Paths
 
@@ -28,14 +30,15 @@ Own = ParamSpec("Own")
 T = TypeVar("T")
 
 DEFAULT_HOSTS = "127.0.0.1:2181"
+HOSTS_VARIABLE = "STORMPILOT_ZOOKEEPER"
 UNNAMED = "Nothing names its address: give --config controller.yaml, --zookeeper HOSTS or STORMPILOT_ZOOKEEPER"
 ZooKeeperOption = Annotated[
     str | None,
     typer.Option(
         "--zookeeper",
-        envvar="STORMPILOT_ZOOKEEPER",
         metavar="HOSTS",
-        help=f"ZooKeeper servers, host:port,host:port. [default: {DEFAULT_HOSTS}]",
+        help="ZooKeeper servers, host:port,host:port. "
+        f"[default: those of --config, else {HOSTS_VARIABLE}, else {DEFAULT_HOSTS}]",
     ),
 ]
 RootOption = Annotated[
@@ -53,13 +56,12 @@ ConfigOption = Annotated[
 class Place:
     """Where our znodes are, and as whom to ask.
 
-    `named`: servers were given on the command line; `source`: a sentence on what names them else.
+    `source`: a sentence on what names the servers, empty for the command line.
     """
 
     hosts: str
     paths: Paths
     login: Login
-    named: bool = False
     source: str = ""
 
 
@@ -168,17 +170,23 @@ def parameters_of(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
 
 
 def place(zookeeper: str | None, root: str | None, config: Path | None) -> Place:
-    """Options win over the configuration file, which wins over the defaults."""
+    """Typed options win over the configuration file, which wins over the environment, which wins over the defaults."""
     if root is not None and (not root.startswith("/") or root == "/"):
         raise UsageError(f"--root is {root!r}, expected a path such as {DEFAULT_ROOT}")
-    named = zookeeper is not None
-    if config is None:
-        return Place(zookeeper or DEFAULT_HOSTS, Paths(root or DEFAULT_ROOT), Login(), named, "" if named else UNNAMED)
-    from stormpilot.config import load, zookeeper_login
+    hosts, login, own_root = os.environ.get(HOSTS_VARIABLE), Login(), DEFAULT_ROOT
+    where, source = HOSTS_VARIABLE, f"Its address is in {HOSTS_VARIABLE}"
+    if not hosts:
+        hosts, source = DEFAULT_HOSTS, UNNAMED
+    if config is not None:
+        from stormpilot.config import load, zookeeper_login
 
-    section = load(config).zookeeper
-    source = "" if named else f"Its address is zookeeper.hosts of {config}"
-    return Place(zookeeper or section.hosts, Paths(root or section.root), zookeeper_login(section), named, source)
+        section = load(config).zookeeper
+        hosts, login, own_root = section.hosts, zookeeper_login(section), section.root
+        where, source = f"{config}: zookeeper.hosts", f"Its address is zookeeper.hosts of {config}"
+    if zookeeper is not None:
+        hosts, where, source = zookeeper, "--zookeeper", ""
+    check_hosts(hosts, where)
+    return Place(hosts, Paths(root or own_root), login, source)
 
 
 def signing_key(config: Path | None) -> bytes | None:

@@ -33,7 +33,7 @@ TAIL = """\
 .SH ENVIRONMENT
 .TP
 .B STORMPILOT_ZOOKEEPER
-ZooKeeper servers, host:port,host:port, where \\fB\\-\\-zookeeper\\fR is not given.
+ZooKeeper servers, host:port,host:port, where neither \\fB\\-\\-zookeeper\\fR nor \\fB\\-\\-config\\fR is given.
 .TP
 .B STORMPILOT_NIMBUS_JAAS
 JAAS file of the login to Nimbus, where \\fB\\-\\-nimbus\\-jaas\\fR is not given.

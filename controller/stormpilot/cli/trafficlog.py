@@ -121,7 +121,6 @@ def tell_skipped(skipped: Sequence[Skipped], *, strict: bool = False) -> None:
 
 
 def _traffic_log(
-    context: typer.Context,
     topology: Annotated[list[str] | None, typer.Argument(help="Only these topologies (names). [default: all]")] = None,
     log: Annotated[
         str | None,
@@ -148,9 +147,7 @@ def _traffic_log(
 ) -> TrafficLog:
     where = place(zookeeper, root, config)
     topologies, settings = tuple(topology or ()), tuple(conf or ())
-    source = context.get_parameter_source("zookeeper")
-    typed = source is not None and source.name == "COMMANDLINE"
-    return TrafficLog(where, format, config, topologies, log, until, master, settings, typed)
+    return TrafficLog(where, format, config, topologies, log, until, master, settings, zookeeper is not None)
 
 
 def traffic_log_command(body: Callable[Concatenate[TrafficLog, Own], None]) -> Callable[..., None]:

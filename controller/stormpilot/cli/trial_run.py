@@ -9,7 +9,7 @@ import typer
 
 from stormpilot import clock
 from stormpilot.cli import files
-from stormpilot.cli.live import Live, live_command
+from stormpilot.cli.live import UNNAMED, Live, live_command
 from stormpilot.cli.output import note, print_table, say, say_line
 from stormpilot.cli.records import moment_ms
 from stormpilot.cli.stdout import print_and_write
@@ -99,7 +99,7 @@ def _left_out(path: str, cause: Exception) -> None:
 
 def _obstacles(live: Live, now_ms: int) -> list[Obstacle] | None:
     """Problems of the installation for a trial run; None where no installation is named."""
-    if live.config is None and not live.where.named:
+    if live.where.source == UNNAMED:
         return None
     from stormpilot.operate.status import gather
     from stormpilot.operate.trial import Obstacle, obstacles

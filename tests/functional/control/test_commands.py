@@ -15,7 +15,10 @@ import pytest
 import structlog
 
 from doubles.commands import Run
+from stormpilot.cli.live import Place, place
 from stormpilot.zookeeper import client
+from stormpilot.zookeeper.login import Login
+from stormpilot.zookeeper.paths import Paths
 
 EXAMPLE = Path(__file__).resolve().parents[3] / "docs" / "reference" / "controller.example.yaml"
 
@@ -177,6 +180,55 @@ def test_absent_zookeeper_is_told_with_what_named_it(
     assert done.code == 3
     assert "? Nothing names its address: give --config controller.yaml, --zookeeper HOSTS or" in done.err
     assert "Nothing names" not in run("status", "--zookeeper", nobody).err
+    monkeypatch.setenv("STORMPILOT_ZOOKEEPER", nobody)
+    done = run("status")
+    assert done.code == 3
+    assert f"ZooKeeper at {nobody} does not answer" in done.err
+    assert "? Its address is in STORMPILOT_ZOOKEEPER" in done.err
+
+
+def test_a_typed_file_wins_over_servers_in_the_environment_and_typed_servers_over_both(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A `pause` went to the cluster of the environment, with the login of the file."""
+    file = tmp_path / "c.yaml"
+    (tmp_path / "login").write_text("pilot:secret")
+    file.write_text("zookeeper: {hosts: 'east:2181', root: /east, auth_file: login}")
+    monkeypatch.setenv("STORMPILOT_ZOOKEEPER", "west:2181")
+    assert place(None, None, None) == Place("west:2181", Paths(), Login(), "Its address is in STORMPILOT_ZOOKEEPER")
+    east = Place("east:2181", Paths("/east"), Login("pilot:secret"), f"Its address is zookeeper.hosts of {file}")
+    assert place(None, None, file) == east
+    assert place("north:2181", None, file) == Place("north:2181", Paths("/east"), Login("pilot:secret"))
+    monkeypatch.setenv("STORMPILOT_ZOOKEEPER", "")
+    assert place(None, None, None).hosts == "127.0.0.1:2181"
+
+
+@pytest.mark.parametrize(
+    ("hosts", "said"),
+    [
+        ("::1", "bad hostname; expected host:port,host:port"),
+        (",", "bad hostname; expected host:port,host:port"),
+        ("", "bad hostname; expected host:port,host:port"),
+        ("zk1:2181/storm", "expected no path behind the addresses"),
+    ],
+)
+@pytest.mark.parametrize("command", [["doctor"], ["pause"]])
+def test_what_is_no_address_of_zookeeper_ends_with_2_and_its_origin(
+    run: Run, command: list[str], hosts: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`doctor` said to start ZooKeeper at `::1`."""
+    (tmp_path / "c.yaml").write_text(f"zookeeper: {{hosts: '{hosts}'}}")
+    done = run(*command, "--zookeeper", hosts)
+    assert done.code == 2
+    assert f"--zookeeper: {hosts!r}: {said}" in done.err
+    if hosts:
+        done = run(*command, "--config", tmp_path / "c.yaml")
+        assert done.code == 2
+        assert f"{tmp_path / 'c.yaml'}: zookeeper.hosts: {hosts!r}: {said}" in done.err
+        monkeypatch.setenv("STORMPILOT_ZOOKEEPER", hosts)
+        done = run(*command)
+        assert done.code == 2
+        assert f"STORMPILOT_ZOOKEEPER: {hosts!r}: {said}" in done.err
 
 
 def test_machines_of_zookeeper_that_are_off_leave_time_to_ask_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
