@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from shlex import quote
 
 import stormpilot
+from stormpilot.doctor.access import access
 from stormpilot.doctor.evidence import Evidence
 from stormpilot.doctor.finding import Finding, Level
 from stormpilot.doctor.logins import logins
 from stormpilot.doctor.placement import placement, plugin
 from stormpilot.doctor.surroundings import (
-    access,
     clocks,
     nimbus,
     owner,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -11,7 +10,7 @@ from kazoo.exceptions import KazooException, NoAuthError, NoNodeError
 
 from stormpilot import clock
 from stormpilot.doctor import ensemble
-from stormpilot.doctor.registered import registered_address
+from stormpilot.doctor.registered import nimbus_addresses, parsed_addresses, registered_address
 from stormpilot.errors import RefusedError, StormpilotError, UnreachableError, UsageError
 from stormpilot.logins.jaas import SaslLogin
 from stormpilot.messages.core import ClusterSnapshot, OwnerMessage, decode
@@ -71,18 +70,20 @@ class Written(msgspec.Struct, frozen=True, kw_only=True):
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     """Everything, at `now_ms` of this machine's clock. `error`: ZooKeeper could not be read, and the rest is empty.
 
-    `ids` are our logins as access lists have them (scheme and id), `tls` whether ZooKeeper is asked by TLS, `reports`
-    per topology id the age (s) of its newest report, `thresholds` when their data ends (epoch, ms), `nimbus_given`
-    whether its address was named, `signs` whether the controller signs plans (None: its configuration is not known).
-    `nimbus_elsewhere`: our Nimbus does not answer, and those at Storm's usual root are of another Storm on this
-    ZooKeeper. `owner`: the Storm cluster that the znodes below the root are of (None: nobody says), `owner_error` why
-    that cannot be read. `storm_*`: names below Storm's own znodes, None: not shown.
+    `ids` are our logins as access lists have them (scheme and id), `nimbus_ids` those of Storm's daemons where
+    `zookeeper.nimbus_acl` names them, `tls` whether ZooKeeper is asked by TLS, `reports` per topology id the age (s) of
+    its newest report, `thresholds` when their data ends (epoch, ms), `nimbus_given` whether its address was named,
+    `signs` whether the controller signs plans (None: its configuration is not known). `nimbus_elsewhere`: our Nimbus
+    does not answer, and those at Storm's usual root are of another Storm on this ZooKeeper. `owner`: the Storm cluster
+    that the znodes below the root are of (None: nobody says), `owner_error` why that cannot be read. `storm_*`: names
+    below Storm's own znodes, None: not shown.
     """
 
     now_ms: int
     hosts: str
     root: str = "/stormpilot"
     ids: list[tuple[str, str]] = []
+    nimbus_ids: list[tuple[str, str]] = []
     tls: bool = False
     servers: list[ensemble.Server] = []
     error: str = ""
@@ -123,6 +124,7 @@ def gather(
         hosts=hosts,
         root=paths.root,
         ids=login.ids,
+        nimbus_ids=list(login.readers),
         tls=login.tls is not None,
         servers=servers,
         nimbus_given=nimbus is not None,
@@ -132,7 +134,7 @@ def gather(
         zookeeper = connect(hosts, login=login)
     except StormpilotError as e:
         return msgspec.structs.replace(
-            start, error=str(e), nimbus=_ask_nimbus(_addresses(nimbus, [], None, nimbus_login))
+            start, error=str(e), nimbus=_ask_nimbus(nimbus_addresses(nimbus, [], None, nimbus_login))
         )
     try:
         return _look(start, zookeeper, paths, nimbus, nimbus_login)
@@ -141,7 +143,7 @@ def gather(
         asked = {} if isinstance(e, UnreachableError) else _owned(paths)
         access = [_access(zookeeper, p, needs) for p, needs in asked.items()]
         return msgspec.structs.replace(
-            start, error=str(e), access=access, nimbus=_ask_nimbus(_addresses(nimbus, [], None, nimbus_login))
+            start, error=str(e), access=access, nimbus=_ask_nimbus(nimbus_addresses(nimbus, [], None, nimbus_login))
         )
     finally:
         zookeeper.stop()
@@ -162,7 +164,7 @@ def _look(
     storm_root = normal_root(owner.storm_root) if owner and owner.storm_root else STORM_ROOT
     registered = _registered(zookeeper, storm_root)
     plug_in_host = seen.cluster.shim.nimbus if seen.cluster else None
-    said = _ask_nimbus(_addresses(nimbus, registered, plug_in_host, nimbus_login))
+    said = _ask_nimbus(nimbus_addresses(nimbus, registered, plug_in_host, nimbus_login))
     elsewhere = nimbus is None and owner is None and _is_elsewhere(said, registered, seen.cluster)
     its_root = normal_root(str((said.conf if said else {}).get("storm.zookeeper.root") or storm_root))
     guessed = nimbus is None and owner is not None and its_root != storm_root  # of the same host, say, or root changed
@@ -315,24 +317,9 @@ def _registered(zookeeper: ZooKeeper, storm_root: str) -> list[str]:
     return [registered_address(name, node.data) for name, node in zip(names, nodes, strict=True) if node is not None]
 
 
-def _addresses(
-    given: str | None, registered: Sequence[str], plug_in_host: str | None, login: SaslLogin | None = None
-) -> list[Address]:
-    """Where Nimbus may be: as given, as registered (`host:port`), or a guess; `UsageError` for a wrong one.
-
-    A Storm with another root than the usual one registers elsewhere: the plug-in's own host comes first.
-    """
-    if given:
-        return [Address.parse(given, "--nimbus", login)]
-    found = sorted(_parsed(registered, login), key=lambda a: a.host != plug_in_host)
-    if plug_in_host and not any(a.host == plug_in_host for a in found):
-        found.insert(0, Address(plug_in_host, login=login))
-    return found
-
-
 def _is_elsewhere(said: NimbusSaid | None, registered: Sequence[str], cluster: ClusterSnapshot | None) -> bool:
     """Whether those that are registered are of another Storm; one that leads after ours died has our supervisors."""
-    there = {a.host for a in _parsed(registered)}
+    there = {a.host for a in parsed_addresses(registered)}
     host = cluster.shim.nimbus if cluster else ""
     if cluster is None or not there or not host or host in there:
         return False
@@ -343,14 +330,6 @@ def _is_elsewhere(said: NimbusSaid | None, registered: Sequence[str], cluster: C
 
 def _has_supervisor_of(cluster: ClusterSnapshot | None, said: NimbusSaid) -> bool:
     return cluster is None or bool({s.id for s in cluster.supervisors} & set(said.supervisors))
-
-
-def _parsed(registered: Sequence[str], login: SaslLogin | None = None) -> list[Address]:
-    found = []
-    for name in sorted(registered):
-        with contextlib.suppress(UsageError):
-            found.append(Address.parse(name, name, login))
-    return found
 
 
 def _ask_nimbus(addresses: Sequence[Address]) -> NimbusSaid | None:

@@ -1,9 +1,13 @@
-"""Nimbuses as Storm registers them in ZooKeeper: the znode `nimbuses/HOST`, whose Thrift value has the port."""
+"""Where Nimbuses are, as Storm registers them: the znode `nimbuses/HOST`, whose Thrift value has the port."""
 
 from __future__ import annotations
 
+import contextlib
 import struct
+from collections.abc import Sequence
 
+from stormpilot.errors import UsageError
+from stormpilot.logins.jaas import SaslLogin
 from stormpilot.messages.limits import unpacked
 from stormpilot.nimbus import Address
 
@@ -26,6 +30,30 @@ def registered_address(name: str, data: bytes) -> str:
     except (struct.error, ValueError):
         return name
     return str(Address(host, port)) if host and port else name
+
+
+def nimbus_addresses(
+    given: str | None, registered: Sequence[str], plug_in_host: str | None, login: SaslLogin | None = None
+) -> list[Address]:
+    """Where Nimbus may be: as given, as registered (`host:port`), or a guess; `UsageError` for a wrong one.
+
+    A Storm with another root than the usual one registers elsewhere: the plug-in's own host comes first.
+    """
+    if given:
+        return [Address.parse(given, "--nimbus", login)]
+    found = sorted(parsed_addresses(registered, login), key=lambda a: a.host != plug_in_host)
+    if plug_in_host and not any(a.host == plug_in_host for a in found):
+        found.insert(0, Address(plug_in_host, login=login))
+    return found
+
+
+def parsed_addresses(registered: Sequence[str], login: SaslLogin | None = None) -> list[Address]:
+    """Those that are addresses, in the order of their texts."""
+    found = []
+    for name in sorted(registered):
+        with contextlib.suppress(UsageError):
+            found.append(Address.parse(name, name, login))
+    return found
 
 
 def _host_and_port(data: bytes) -> tuple[str, int]:

@@ -1,11 +1,11 @@
-"""Checks of what we stand on: ZooKeeper's servers, its access lists, clocks, and Storm's settings."""
+"""Checks of what we stand on: ZooKeeper's servers, clocks, and Storm's settings."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
 
-from stormpilot.doctor.evidence import Access, Evidence, NimbusSaid
+from stormpilot.doctor.evidence import Evidence, NimbusSaid
 from stormpilot.doctor.finding import Finding, Level
 from stormpilot.observe.isolation import isolated
 from stormpilot.observe.storm_keys import POOLS, Held, held_by_cluster, held_by_topology, isolates_by_user
@@ -23,25 +23,6 @@ LEAST_RETRIES = 30
 """With an interval of 1 s Storm then lives for half a minute without ZooKeeper: a restart of an ensemble."""
 SKEW_WARN_S, SKEW_FAIL_S = 2.0, 10.0
 """Ages of reports are compared across hosts; `load.max_report_age_s` is 30 s by default."""
-
-OPEN = (
-    "open to everyone who reaches ZooKeeper, as Storm's own znodes are: any worker can write plans, settings and the "
-    "load of other topologies"
-)
-CLOSE = (
-    "where owners do not trust each other, set storm.zookeeper.auth.scheme and .payload in every storm.yaml, "
-    "zookeeper.auth_file here (or SASL, and zookeeper.jaas_file); and sign plans: stormpilot.plan.key.file on Nimbus, "
-    "publish.plan_key_file here"
-)
-SAME_LOGIN = (
-    "set zookeeper.auth_file (digest) or zookeeper.jaas_file (SASL digest) of controller.yaml to the login of Storm's "
-    "daemons, and say --config here"
-)
-KERBEROS = (
-    "that is a Kerberos principal, and stormpilot has no Kerberos: give it a login of its own (digest, SASL digest), "
-    "and say it to the plug-in: stormpilot.zookeeper.controller.acl, and here: zookeeper.nimbus_acl "
-    "(docs/reference/api.md)"
-)
 
 
 def servers(e: Evidence) -> Iterator[Finding]:
@@ -61,53 +42,6 @@ def servers(e: Evidence) -> Iterator[Finding]:
             yield Finding("zookeeper", Level.warn, text, "docs/reference/compatibility.md has what was tried")
         else:
             yield Finding("zookeeper", Level.ok, f"{s.address} is ZooKeeper {s.version}, {s.mode}")
-
-
-def access(e: Evidence) -> Iterator[Finding]:
-    """Whether we may do what we must with our znodes, and others may not."""
-    if not e.access:
-        yield Finding("access", Level.skipped, "access lists are not known without ZooKeeper")
-        return
-    missing = all(a.entries is None and not a.error for a in e.access)
-    if missing:
-        text = f"{e.root} is not there: neither the plug-in nor a controller has written anything"
-        yield Finding("access", Level.fail, text, "install the plug-in (docs/guide/install.md), or give --root")
-        return
-    secured = _secured(e)
-    wrong = False
-    for a in e.access:
-        if a.error:
-            wrong = True
-            yield Finding("access", Level.fail, f"{a.path}: {a.error}", SAME_LOGIN)
-        elif a.entries is not None and not _ours(a, e):
-            wrong = True
-            owners = ", ".join(sorted({f"{s}:{_name(s, i)}" for s, i, _ in a.entries}))
-            yield Finding(
-                "access",
-                Level.fail,
-                f"{a.path} belongs to {owners}; {_me(e)} may not change it",
-                KERBEROS if any(s == "sasl" and "@" in i for s, i, _ in a.entries) else SAME_LOGIN,
-            )
-        elif _open(a) and (e.ids or secured):
-            wrong = True
-            yield Finding(
-                "access",
-                Level.fail,
-                f"{a.path} may be changed by anyone who reaches ZooKeeper, though there is a login",
-                f"in zkCli.sh: addauth digest user:password, then setAcl -R {e.root} auth::cdrwa",
-            )
-    if secured and not e.ids:
-        wrong = True
-        yield Finding(
-            "access",
-            Level.fail,
-            "Storm logs in to ZooKeeper, and this command has no login",
-            SAME_LOGIN,
-        )
-    if not wrong and any(_open(a) for a in e.access):
-        yield Finding("access", Level.ok, OPEN, CLOSE)
-    elif not wrong:
-        yield Finding("access", Level.ok, f"{_me(e)} may read and change what it must")
 
 
 def clocks(e: Evidence) -> Iterator[Finding]:
@@ -351,28 +285,3 @@ def refresh(e: Evidence) -> Iterator[Finding]:
         )
     else:
         yield Finding("refresh", Level.ok, text)
-
-
-def _secured(e: Evidence) -> bool:
-    """Whether Storm logs in to ZooKeeper."""
-    by_sasl = any(s == "sasl" for a in e.access for s, _, _ in a.entries or [])
-    return by_sasl or bool(e.nimbus and e.nimbus.conf.get("storm.zookeeper.auth.scheme"))
-
-
-def _me(e: Evidence) -> str:
-    return " and ".join(_name(*one) for one in e.ids) or "this command, without a login,"
-
-
-def _name(scheme: str, who: str) -> str:
-    return who.partition(":")[0] if scheme == "digest" else who
-
-
-def _ours(a: Access, e: Evidence) -> bool:
-    """Whether we may do there what the controller must."""
-    mine = {("world", "anyone"), *e.ids} | {(s, i) for s, i, _ in a.entries or [] if s in ("ip",)}
-    granted = "".join(p for s, i, p in a.entries or [] if (s, i) in mine)
-    return set(a.needs) <= set(granted)
-
-
-def _open(a: Access) -> bool:
-    return any((s, i) == ("world", "anyone") and {"w", "d"} & set(p) for s, i, p in a.entries or [])

@@ -69,7 +69,7 @@ KEY = {"stormpilot.plan.key.file": "/etc/stormpilot-plan.key"}
             "digest:storm",
             "auth_file",
         ),
-        ({"ids": [("digest", "storm:x")]}, "access", "fail", "anyone who reaches", "setAcl -R /stormpilot"),
+        ({"ids": [("digest", "storm:x")]}, "access", "fail", "anyone who reaches", "setAcl /stormpilot auth::cdrwa"),
         (SECURED, "access", "fail", "logs in", "auth_file"),
         (
             {"access": [Access(path="/stormpilot", entries=[("sasl", "storm", "rwcda")])]},

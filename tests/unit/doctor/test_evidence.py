@@ -21,12 +21,12 @@ from stormpilot.doctor.evidence import (
     Access,
     Evidence,
     NimbusSaid,
-    _addresses,
     _ask_nimbus,
     _ask_others,
     _children,
     _look,
 )
+from stormpilot.doctor.registered import nimbus_addresses
 from stormpilot.doctor.surroundings import clocks
 from stormpilot.errors import UnreachableError, UsageError
 from stormpilot.messages.core import OwnerMessage, encode
@@ -95,19 +95,20 @@ def test_access_lists_of_a_zookeeper_that_went_away_are_not_asked_for(monkeypatc
 
     monkeypatch.setattr(ensemble, "ask", lambda *_: [])
     monkeypatch.setattr(evidence, "connect", lambda *_, **__: Away(lambda: 0))
-    found = evidence.gather("z:1", Paths(), Login(), None)
+    found = evidence.gather("z:1", Paths(), Login(readers=(("digest", "storm:y"),)), None)
+    assert found.nimbus_ids == [("digest", "storm:y")]
     assert (found.error, found.access) == ("ZooKeeper at z:1 is away (ConnectionLoss)", [])
 
 
 def test_nimbus_is_asked_at_the_port_that_storm_registered() -> None:
     """Another than the default: it was skipped, and nothing was wrong."""
-    assert _addresses(None, ["n2:7001", "n1:7000"], "n1") == [Address("n1", 7000), Address("n2", 7001)]
-    assert _addresses("n3:1", ["n1:7000"], "n1") == [Address("n3", 1)]
-    assert _addresses(None, [], "n1") == [Address("n1")]
-    assert _addresses(None, ["n1:7000", "n2:7001"], "n2") == [Address("n2", 7001), Address("n1", 7000)]
-    assert _addresses(None, ["no address: x"], None) == []
+    assert nimbus_addresses(None, ["n2:7001", "n1:7000"], "n1") == [Address("n1", 7000), Address("n2", 7001)]
+    assert nimbus_addresses("n3:1", ["n1:7000"], "n1") == [Address("n3", 1)]
+    assert nimbus_addresses(None, [], "n1") == [Address("n1")]
+    assert nimbus_addresses(None, ["n1:7000", "n2:7001"], "n2") == [Address("n2", 7001), Address("n1", 7000)]
+    assert nimbus_addresses(None, ["no address: x"], None) == []
     with pytest.raises(UsageError, match="--nimbus"):
-        _addresses("n1:x", [], None)
+        nimbus_addresses("n1:x", [], None)
 
 
 def test_of_several_nimbuses_the_first_that_answers_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
