@@ -13,7 +13,7 @@ import typer
 import stormpilot
 from stormpilot.cli.figures import metric_text
 from stormpilot.cli.files import ModelOption, check_outputs, compiled_model, read_model, without, write
-from stormpilot.cli.machine_code import forget
+from stormpilot.cli.machine_code import NOT_KEPT, forget
 from stormpilot.cli.output import Format, FormatOption, console, note, print_document, print_json, print_table, say
 from stormpilot.cli.stdout import print_and_write
 from stormpilot.cli.traffic import PREDICTED, Traffic, flow_metrics
@@ -163,6 +163,8 @@ def planners(
         from stormpilot.model import compiling
         from stormpilot.planner.search.warm import ROOMY, TINY
 
+        if not compiling.kept():
+            raise UsageError(f"there is no folder to keep what is compiled: {NOT_KEPT}")
         compiling.tell(None)
         forget()
         for each in PLANNERS.values():

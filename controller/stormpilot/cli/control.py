@@ -40,7 +40,11 @@ def run(
     planner, first = planners(settings.planner)
     logs.configure(settings.log.level, settings.log.format)
     compiling.tell(None)  # its stderr is a log
-    if machine_code.missing():
+    if not compiling.kept():
+        structlog.get_logger(__name__).warning(
+            "compiled planners are kept nowhere: each start compiles them, for minutes", fix=machine_code.NOT_KEPT
+        )
+    elif machine_code.missing():
         structlog.get_logger(__name__).info(
             "compiling planners, once: this takes minutes", beforehand="stormpilot planners --compile"
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from stormpilot.model import compiling
@@ -12,10 +13,14 @@ COMPILED = "\n@jit\n"
 """Text in a source that is compiled."""
 
 
+NOT_KEPT = "set NUMBA_CACHE_DIR to a folder that this user may write"
+
+
 def forget() -> None:
     """Remove what is kept: a cached function does not notice that one it calls in another file has changed."""
     for cached in _kept():
-        cached.unlink(missing_ok=True)
+        with suppress(OSError):  # where this user may not write, numba does not look for it either
+            cached.unlink(missing_ok=True)
 
 
 def missing() -> bool:
@@ -34,7 +39,12 @@ def note_when_compiling() -> None:
         nonlocal waiting
         from stormpilot.cli.output import note
 
-        if waiting and (_elsewhere() or missing()):
+        if waiting and not compiling.kept():
+            note(
+                "planners are compiled, and kept nowhere: this may take minutes, beyond any --budget, each time "
+                f"({NOT_KEPT})"
+            )
+        elif waiting and (_elsewhere() or missing()):
             note(
                 "planners are compiled at their first use, once: this may take minutes, beyond any --budget "
                 "(`stormpilot planners --compile` does it beforehand)"

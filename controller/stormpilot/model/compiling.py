@@ -11,6 +11,7 @@ from collections.abc import Callable
 _told: Callable[[], None] | None = None
 _running = 0
 _stopped = False
+_kept = True
 
 
 def tell(told: Callable[[], None] | None) -> None:
@@ -31,6 +32,17 @@ def stop(*, stopped: bool = True) -> None:
     """
     global _stopped  # noqa: PLW0603
     _stopped = stopped
+
+
+def keeps_nothing() -> None:
+    """There is no folder in which what is compiled could be kept."""
+    global _kept  # noqa: PLW0603
+    _kept = False
+
+
+def kept() -> bool:
+    """Whether what is compiled is kept for the next process, as far as functions have been imported."""
+    return _kept
 
 
 def begins() -> None:

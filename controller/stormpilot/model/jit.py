@@ -20,9 +20,14 @@ def jit(function: Function) -> Function:
     Counting the references of the arrays in a named tuple at each access took nine tenths of the time of the search;
     what allocates nothing needs none. A cached function does not notice that one it calls in another file has changed:
     after such a change, `stormpilot planners --compile` (`make build`) compiles all of them anew. Let no two processes
-    compile at the same time: numba 0.68 may keep the code of one under the types of the other.
+    compile at the same time: numba 0.68 may keep the code of one under the types of the other. Where this user may
+    write to no folder that numba knows, nothing is kept.
     """
-    return cast(Function, njit(**OPTIONS)(function))
+    try:
+        return cast(Function, njit(**OPTIONS)(function))
+    except RuntimeError:  # numba: no locator available
+        compiling.keeps_nothing()
+        return cast(Function, njit(**OPTIONS | {"cache": False})(function))
 
 
 class _Compilation(event.Listener):

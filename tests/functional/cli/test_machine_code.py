@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from numba.core.caching import CacheImpl
 
 from doubles.commands import Run
 from doubles.models import SPREAD, model, topology
@@ -41,6 +42,20 @@ def test_compiling_anew_forgets_what_was_compiled_in_every_folder(
     forget()
     assert not any(file.exists() for file in old)
     assert source.exists()
+
+
+def test_what_another_user_compiled_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compiling as the service's user ended in a traceback once root had planned."""
+    from stormpilot.cli import machine_code
+
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError
+
+    (tmp_path / "__pycache__").mkdir()
+    (tmp_path / "__pycache__" / "cost.nbi").write_bytes(b"")
+    monkeypatch.setattr(machine_code, "_folders", lambda: [tmp_path])
+    monkeypatch.setattr(Path, "unlink", refuse)
+    machine_code.forget()
 
 
 NOT_COMPILED = "from stormpilot.model.jit import jit\n\n\n@jit\ndef total(x):\n    return x + x\n"
@@ -80,6 +95,47 @@ def test_whoever_waits_while_planners_are_compiled_is_told_that_it_takes_minutes
     assert run(*command.split()).err.count(told) == 1
     (tmp_path / "__pycache__" / "cost.total-4.py311.nbi").write_bytes(b"")
     assert told not in run(*command.split()).err, "another kind of arguments takes a moment"
+
+
+@pytest.fixture
+def nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A user without a home, who may not write beside the sources."""
+    monkeypatch.setattr(CacheImpl, "_locator_classes", [])
+    monkeypatch.setattr(compiling, "_kept", True)
+
+
+@pytest.mark.usefixtures("nowhere")
+def test_where_nothing_can_be_kept_planners_are_compiled_all_the_same(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`config check`, `planners` and `run` ended in a traceback of numba's when they were imported."""
+    from stormpilot.model import cost
+
+    source = tmp_path / "total.py"
+    source.write_text(NOT_COMPILED)
+    (tmp_path / "m.json").write_bytes(msgspec.json.encode(model(topology(SPREAD))))
+    usual = cost.metrics
+
+    def first_use(*given: Any) -> dict[str, float]:
+        module = imported(source)
+        assert (module.total(2), module.total(2.5)) == (4, 5.0)
+        return usual(*given)
+
+    monkeypatch.setattr(cost, "metrics", first_use)
+    done = run("model", "show", tmp_path / "m.json")
+    assert done.code == 0
+    assert done.err.count("kept nowhere: this may take minutes") == 1
+    assert "NUMBA_CACHE_DIR" in done.err
+
+
+@pytest.mark.usefixtures("nowhere")
+def test_compiling_beforehand_is_refused_where_nothing_can_be_kept(run: Run, tmp_path: Path) -> None:
+    source = tmp_path / "total.py"
+    source.write_text(NOT_COMPILED)
+    imported(source)
+    done = run("planners", "--compile")
+    assert done.code == 2
+    assert "no folder to keep what is compiled: set NUMBA_CACHE_DIR" in done.err
 
 
 @pytest.mark.parametrize("threads", [0, 1])

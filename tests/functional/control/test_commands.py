@@ -142,6 +142,7 @@ def test_run_says_that_it_compiles_before_it_does(run: Run, tmp_path: Path, monk
     """A new installation was silent for minutes."""
     from stormpilot.cli import machine_code
     from stormpilot.control import signals
+    from stormpilot.model import compiling
 
     (tmp_path / "c.yaml").write_text("log: {format: json}")
     (tmp_path / "cost.py").write_text("\n@jit\n")
@@ -154,6 +155,9 @@ def test_run_says_that_it_compiles_before_it_does(run: Run, tmp_path: Path, monk
     (tmp_path / "__pycache__" / "cost.total-12.py311.nbi").write_bytes(b"")
     os.utime(tmp_path / "cost.py", (0, 0))
     assert run("run", tmp_path / "c.yaml").err == ""
+    monkeypatch.setattr(compiling, "_kept", False)
+    (line,) = run("run", tmp_path / "c.yaml").err.splitlines()
+    assert "NUMBA_CACHE_DIR" in json.loads(line)["fix"]
 
 
 @pytest.mark.parametrize(
