@@ -6,6 +6,7 @@ process is started once, kept warm, and replaced when it had to be ended.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import math
 import multiprocessing
@@ -86,6 +87,8 @@ class PlannerProcess:
         """Planners that answered, in this process or in one before."""
         self._hung: Counter[str] = Counter()
         """By planner, times in a row that it did not."""
+        self._closed = False
+        atexit.register(self.close)  # multiprocessing would ask the process to end, and wait: it ignores that
 
     def __call__(
         self,
@@ -133,7 +136,9 @@ class PlannerProcess:
         return result
 
     def close(self) -> None:
-        """End the process."""
+        """End the process, and start no other."""
+        self._closed = True
+        atexit.unregister(self.close)
         self._end()
 
     def _sent(self, connection: Connection, data: bytes, wait_s: float | None) -> bool:
@@ -173,13 +178,17 @@ class PlannerProcess:
         return False
 
     def _started(self) -> Connection:
-        if self._process is None or not self._process.is_alive():
+        if not self._closed and (self._process is None or not self._process.is_alive()):
             self._end()
             context = multiprocessing.get_context("spawn")
-            self._connection, theirs = context.Pipe()
-            self._process = context.Process(target=_serve, args=(theirs, self._target), name="planner", daemon=True)
-            self._process.start()
+            connection, theirs = context.Pipe()
+            process = context.Process(target=_serve, args=(theirs, self._target), name="planner", daemon=True)
+            process.start()
             theirs.close()
+            self._process, self._connection = process, connection
+        if self._closed:  # before, or by another thread meanwhile
+            self._end()
+            raise PlannerLostError("planners are asked no more: the controller ends")
         assert self._connection is not None
         return self._connection
 
@@ -225,6 +234,7 @@ def _serve(connection: Connection, target: Target) -> None:
         score.write_text(str(max(int(score.read_text()), OOM_SCORE)))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the controller, which ends us
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # so is what makes it read its configuration anew
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # and what a service manager sends to all processes of the service
     threading.Thread(target=_end_with_parent, daemon=True).start()
     while True:
         try:

@@ -129,6 +129,33 @@ def test_a_crash_in_native_code_is_named_and_the_next_plan_is_made(planner: Plan
     assert isinstance(ask(planner, "online"), Plan)
 
 
+def test_a_planner_leaves_its_end_to_the_controller(planner: PlannerProcess) -> None:
+    """A service that is stopped sends SIGTERM to all of its processes: each stop was told as a crash."""
+    before = pid(planner)
+    os.kill(before, signal.SIGTERM)
+    assert pid(planner) == before
+
+
+def test_a_program_ends_though_it_closed_no_planner() -> None:
+    program = (
+        "from builders import two_chains\nfrom doubles.planners import misbehave\n"
+        "from stormpilot.planner_process import PlannerProcess\n"
+        "process = PlannerProcess(misbehave)\n"
+        "print(process(two_chains(), 'tells its process', {}, seed=0, left_s=lambda: 300.0).text)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, timeout=120, check=True)
+    assert not Path(f"/proc/{done.stdout.strip()}").exists()
+
+
+def test_a_planner_that_was_closed_is_not_started_again() -> None:
+    """By a thread of the controller that goes on for a moment."""
+    process = PlannerProcess(misbehave, grace_s=1.0, cold_s=0.0)
+    process.close()
+    with pytest.raises(PlannerLostError, match="the controller ends"):
+        ask(process, "default")
+    assert process._process is None
+
+
 def test_each_planner_may_take_its_time_once() -> None:
     """The first plan compiles: a planner that was not asked yet is cold though another one answered."""
     process = PlannerProcess(misbehave, grace_s=0.0, cold_s=60.0)
