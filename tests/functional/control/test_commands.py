@@ -119,6 +119,20 @@ def test_config_check_reads_the_login_file(run: Run, tmp_path: Path) -> None:
     assert f"{tmp_path / 'login'} (zookeeper.auth_file)" in done.err
 
 
+def test_config_example_writes_over_no_configuration(run: Run, tmp_path: Path) -> None:
+    """A configuration with its settings was gone, without a question."""
+    file = tmp_path / "controller.yaml"
+    assert run("config", "example", "-o", file).code == 0
+    assert file.read_text() == run("config", "example").out
+    file.write_text("decide: {mode: act}\n")
+    done = run("config", "example", "-o", file)
+    assert done.code == 2
+    assert f"{file} is there: name another file, or remove it" in done.err
+    assert file.read_text() == "decide: {mode: act}\n"
+    assert run("config", "example", "-o", "/dev/null").code == 0
+    assert run("config", "example", "-o", "-").code == 2
+
+
 def test_run_refuses_a_wrong_configuration_before_it_connects(run: Run, tmp_path: Path) -> None:
     (tmp_path / "c.yaml").write_text("cycle: {period_s: 0}")
     done = run("run", tmp_path / "c.yaml")
