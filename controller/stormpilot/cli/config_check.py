@@ -56,6 +56,13 @@ def check(
 
 def checked(file: Path) -> Loaded:
     """Read a configuration, and the files that it names; `UsageError` for what is missing or wrong."""
+    found = needed(file)
+    _check_files(found.config, file)
+    return found
+
+
+def needed(file: Path) -> Loaded:
+    """The same, but for the files of the API and the webhook: a controller starts without them, and its log says so."""
     from stormpilot.config import load, plan_key, zookeeper_login
     from stormpilot.config.reload import Loaded
 
@@ -63,7 +70,11 @@ def checked(file: Path) -> Loaded:
     check_hosts(settings.zookeeper.hosts, f"{file}: zookeeper.hosts")
     zookeeper_login(settings.zookeeper)
     plan_key(settings.publish)
-    _check_files(settings, file)
+    if settings.traffic_log.dir is not None:
+        from stormpilot.trafficlog.place import check_scheme
+
+        with _within(str(file)):
+            check_scheme(settings.traffic_log.dir)
     with _within(str(file)):
         return Loaded(settings, *planners(settings.planner))
 

@@ -27,8 +27,7 @@ def run(
 
     from stormpilot import logs
     from stormpilot.cli import machine_code
-    from stormpilot.cli.config_check import checked, planners
-    from stormpilot.config import load
+    from stormpilot.cli.config_check import checked, needed
     from stormpilot.control import signals
     from stormpilot.control.daemon import Daemon
     from stormpilot.model import compiling
@@ -36,8 +35,7 @@ def run(
     from stormpilot.planner import compute_on_flows
     from stormpilot.planner_process import PlannerProcess
 
-    settings = load(config)
-    planner, first = planners(settings.planner)
+    settings, planner, first = needed(config)
     logs.configure(settings.log.level, settings.log.format)
     compiling.tell(None)  # its stderr is a log
     if not compiling.kept():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 import typing
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +68,7 @@ def parse(text: str, where: str, folder: Path = Path()) -> Config:
         if wrong := re.fullmatch(r"Invalid enum value ('.*')", expected, re.DOTALL):
             expected = f"{wrong[1]}, expected one of {', '.join(_choices(field))}"
         raise UsageError(f"{where}:{_line(lines, field)}: {field}: {expected}") from e
-    return _with_absolute_paths(config, folder)
+    return _with_absolute_paths(config, folder, lambda field: f"{where}:{_line(lines, field)}: {field}")
 
 
 def _other_file(root: yaml.Node) -> str:
@@ -188,19 +188,32 @@ PATHS = {
 """Settings that are paths, or name some, by section: relative ones start at the folder of the configuration file."""
 
 
-def _with_absolute_paths(config: Config, folder: Path) -> Config:
+def _with_absolute_paths(config: Config, folder: Path, place: Callable[[str], str]) -> Config:
+    """The configuration with whole paths; `place` is file, line and field of a setting, for errors."""
     changed = {}
     for name, fields in PATHS.items():
         section = getattr(config, name)
-        given = {f: _absolute(value, folder) for f in fields if (value := getattr(section, f)) is not None}
+        given: dict[str, str | dict[str, str]] = {}
+        for f in fields:
+            value = getattr(section, f)
+            if isinstance(value, dict):
+                given[f] = {n: _absolute(file, folder, place(f"{name}.{f}.{n}")) for n, file in value.items()}
+            elif value is not None:
+                given[f] = _absolute(value, folder, place(f"{name}.{f}"))
         changed[name] = msgspec.structs.replace(section, **given)
     return msgspec.structs.replace(config, **changed)
 
 
-def _absolute(value: str | dict[str, str], folder: Path) -> str | dict[str, str]:
-    if isinstance(value, dict):
-        return {name: str(folder / file) for name, file in value.items()}
-    return value if "://" in value else str(folder / value)
+def _absolute(value: str, folder: Path, place: str) -> str:
+    if "://" in value:
+        return value
+    if not value.strip():
+        raise UsageError(f"{place}: expected a path, it is empty")
+    if value.startswith("~"):
+        raise UsageError(f"{place}: expected a path without ~, which is nobody's home here, not {value!r}")
+    if value.startswith("file:"):
+        raise UsageError(f"{place}: expected a path, or file:// and a path (file:///data), not {value!r}")
+    return str(folder / value)
 
 
 def _wrong_keys(node: yaml.Node, kind: type[Section] | None, path: str, lines: dict[str, int]) -> list[tuple[int, str]]:

@@ -24,6 +24,8 @@ from stormpilot.printable import without_login
 HIDDEN = ".tmp"
 ARROW_SCHEMES = {"s3a": "s3", "s3n": "s3"}
 """Names of storage schemes in Hadoop and Spark."""
+ELSEWHERE = ("hdfs", "viewfs", "s3", "gs", "gcs", "abfs", "abfss")
+"""Storage schemes that Arrow has beside `file`."""
 RENAMES = ("local", "hdfs")
 """Types of file systems that rename at once."""
 
@@ -137,6 +139,18 @@ def place_of(directory: str | Path) -> LogPlace:
     except OSError as e:
         raise UnreachableError(f"traffic_log.dir: {without_login(name)}: {e}") from e
     return LogPlace(fs, root.rstrip("/"), without_login(name))
+
+
+def check_scheme(directory: str) -> None:
+    """Look at a path or URI without asking any store, which may take long; `UsageError` for one that no Arrow knows."""
+    scheme, colon, _ = directory.partition("://")
+    if not colon or scheme == "file":
+        place_of(directory)
+    elif scheme not in (*ELSEWHERE, *ARROW_SCHEMES):
+        raise UsageError(
+            f"traffic_log.dir: {without_login(directory)}: expected a folder, or one of file://, "
+            + ", ".join(f"{known}://" for known in ELSEWHERE)
+        )
 
 
 def _write(out: object, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> None:

@@ -119,6 +119,59 @@ def test_config_check_reads_the_login_file(run: Run, tmp_path: Path) -> None:
     assert f"{tmp_path / 'login'} (zookeeper.auth_file)" in done.err
 
 
+@pytest.mark.parametrize("command", ["config check", "run"])
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        (
+            "traffic_log: {dir: 'wasb://c/x'}",
+            "traffic_log.dir: wasb://c/x: expected a folder, or one of file://, hdfs://",
+        ),
+        ("traffic_log: {dir: 'webhdfs://n/x'}", "traffic_log.dir: webhdfs://n/x: expected a folder, or one of"),
+        ("traffic_log: {dir: 'file://host/x'}", "traffic_log.dir: file://host/x: Unsupported hostname"),
+        ("traffic_log:\n  dir: ''", "c.yaml:2: traffic_log.dir: expected a path, it is empty"),
+        ("traffic_log: {dir: ~/x}", "c.yaml:1: traffic_log.dir: expected a path without ~"),
+        ("traffic_log: {dir: 'file:/data/x'}", "c.yaml:1: traffic_log.dir: expected a path, or file:// and a path"),
+        ("sizing: {files: {flights: ~/x.json}}", "c.yaml:1: sizing.files.flights: expected a path without ~"),
+        ("zookeeper: {hosts: 'zk1:2181/storm'}", "c.yaml: zookeeper.hosts: 'zk1:2181/storm': expected no path behind"),
+    ],
+)
+def test_what_a_controller_cannot_work_with_is_refused_before_it_starts(
+    run: Run, tmp_path: Path, command: str, setting: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`config check` said `valid`, or `run` began what `config check` refuses."""
+    from stormpilot.control import signals
+
+    monkeypatch.setattr(signals, "run", lambda daemon, *, once: pytest.fail("it starts"))
+    (tmp_path / "c.yaml").write_text(setting)
+    done = run(*command.split(), tmp_path / "c.yaml")
+    assert done.code == 2
+    assert said in done.err
+
+
+@pytest.mark.parametrize("store", ["hdfs://nowhere.invalid/x", "s3a://b/x", "gs://b/x"])
+def test_config_check_asks_no_store_of_a_traffic_log(
+    run: Run, tmp_path: Path, store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that does not answer holds up no start, and no reload."""
+    monkeypatch.setattr("stormpilot.trafficlog.place.place_of", lambda directory: pytest.fail("it is asked"))
+    (tmp_path / "c.yaml").write_text(f"traffic_log: {{dir: '{store}'}}")
+    assert run("config", "check", tmp_path / "c.yaml").code == 0
+
+
+@pytest.mark.usefixtures("own_process")
+def test_run_starts_without_what_the_api_needs(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A certificate that is gone costs the API, and no plan; `config check` refuses it."""
+    from stormpilot.control import signals
+
+    started = []
+    monkeypatch.setattr(signals, "run", lambda daemon, **_: started.append(daemon))
+    (tmp_path / "c.yaml").write_text("api: {cert_file: gone, key_file: gone}")
+    assert run("config", "check", tmp_path / "c.yaml").code == 2
+    assert run("run", tmp_path / "c.yaml").code == 0
+    assert started
+
+
 def test_config_example_writes_over_no_configuration(run: Run, tmp_path: Path) -> None:
     """A configuration with its settings was gone, without a question."""
     file = tmp_path / "controller.yaml"
