@@ -21,6 +21,10 @@ def run(
     It observes the cluster, plans, decides, and publishes plans; one of several controllers leads,
     the others are standby.
     """
+    import signal
+
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # imports take seconds; the file is read after them
+
     import gc
 
     import structlog

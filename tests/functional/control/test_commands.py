@@ -6,6 +6,7 @@ import hashlib
 import json
 import logging
 import os
+import signal
 import socket
 import threading
 from collections.abc import Iterator
@@ -27,6 +28,14 @@ EXAMPLE = Path(__file__).resolve().parents[3] / "docs" / "reference" / "controll
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Commands wait for a ZooKeeper that is not there, but not for long."""
     monkeypatch.setattr(client, "CONNECT_S", 0.3)
+
+
+@pytest.fixture(autouse=True)
+def _hangs_up() -> Iterator[None]:
+    """What `run` ignores while it starts."""
+    before = signal.getsignal(signal.SIGHUP)
+    yield
+    signal.signal(signal.SIGHUP, before)
 
 
 @pytest.fixture

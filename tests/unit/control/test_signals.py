@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 
@@ -65,6 +67,16 @@ def test_it_reloads_at_sighup_and_goes_on_though_the_file_is_wrong() -> None:
     daemon = Daemon(hang_up_then_end)
     signals.run(daemon)  # type: ignore[arg-type]
     assert daemon.calls == ["reload", "stop"]
+
+
+def test_sighup_while_a_controller_starts_does_not_end_it() -> None:
+    """A reload right after the start ended it, for imports take seconds."""
+    program = (
+        "import os, signal, sys\nfrom stormpilot import config\nfrom stormpilot.cli import control\n"
+        "def hung_up(file):\n    os.kill(os.getpid(), signal.SIGHUP)\n    sys.exit(7)\n"
+        "signal.signal(signal.SIGHUP, signal.SIG_DFL)\nconfig.load = hung_up\ncontrol.run('controller.yaml')"
+    )
+    assert subprocess.run([sys.executable, "-c", program], timeout=120, check=False).returncode == 7
 
 
 def test_one_that_does_not_end_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
