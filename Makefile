@@ -5,6 +5,7 @@ SHELL := /bin/bash
 unexport PYTHONDONTWRITEBYTECODE  # hundreds of processes would compile the same files again
 BIN := .venv/bin
 PYTHON ?= python3.11
+JAVAC := $(if $(JAVA_HOME),$(JAVA_HOME)/bin/)javac
 MVN := mvn -B -ntp -f storm-plugin/pom.xml
 NO_CLUSTER := "not cluster and not zookeeper and not docker and not spark"
 MVN_SCHEDULERS := mvn -B -ntp -f storm-plugin/storm-schedulers/pom.xml
@@ -19,7 +20,7 @@ help: ## this list
 tools:
 	@command -v $(PYTHON) >/dev/null || { echo "stormpilot needs Python 3.11, JDK 17 and Maven; Python 3.11 is missing (Debian: apt-get install python3.11 python3.11-venv), or name one: make PYTHON=/path/to/python3.11 ..." >&2; exit 2; }
 	@test -e .venv/.installed || $(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -c 'import ensurepip' 2>/dev/null || { echo "stormpilot needs Python 3.11 with venv; venv is missing in $(PYTHON) (Debian: apt-get install python3.11-venv)" >&2; exit 2; }
-	@command -v javac >/dev/null || { echo "stormpilot needs Python 3.11, JDK 17 and Maven; the JDK is missing (Debian: apt-get install openjdk-17-jdk-headless)" >&2; exit 2; }
+	@found=$$("$(JAVAC)" -version 2>&1) || true; [[ "$$found" == *"javac 17"* ]] || { echo "stormpilot needs Python 3.11, JDK 17 and Maven; the JDK is missing or another one: $(JAVAC) -version says '$$found' (Debian: apt-get install openjdk-17-jdk-headless; where JAVA_HOME is set, it must name that one)" >&2; exit 2; }
 	@command -v mvn >/dev/null || { echo "stormpilot needs Python 3.11, JDK 17 and Maven; Maven is missing (Debian: apt-get install maven)" >&2; exit 2; }
 
 setup: tools .venv/.installed ## make .venv with .venv/bin/stormpilot

@@ -17,6 +17,7 @@ case "$*" in
   *) exit 9;;
 esac
 """
+JAVAC = 'echo "javac ${VERSION:-17.0.15}"'
 
 pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
 
@@ -27,7 +28,7 @@ def clone(tmp_path: Path) -> Path:
     for name in ("Makefile", "constraints.txt", "pyproject.toml"):
         shutil.copy(REPOSITORY / name, tmp_path)
     (tmp_path / "bin").mkdir()
-    texts = {"bin/python3.11": PYTHON, "bin/javac": "", "bin/mvn": "", "right": "", "broken": "exit 1\n"}
+    texts = {"bin/python3.11": PYTHON, "bin/javac": JAVAC, "bin/mvn": "", "right": "", "broken": "exit 1\n"}
     for name, text in texts.items():
         (tmp_path / name).write_text(f"#!/bin/sh\n{text}")
         (tmp_path / name).chmod(0o755)
@@ -35,7 +36,9 @@ def clone(tmp_path: Path) -> Path:
 
 
 def setup(clone: Path, **more: str) -> subprocess.CompletedProcess[str]:
-    own = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS", "PYTHON"))}
+    own = {
+        name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS", "PYTHON", "JAVA"))
+    }
     path = f"{clone / 'bin'}:{os.environ['PATH']}"
     return subprocess.run(
         ["make", "setup"], cwd=clone, env=own | {"PATH": path} | more, capture_output=True, text=True, check=False
@@ -76,3 +79,26 @@ def test_a_python_without_venv_is_refused_before_anything_is_made(clone: Path) -
     assert done.returncode == 2
     assert "apt-get install python3.11-venv" in done.stderr
     assert not (clone / ".venv").exists()
+
+
+@pytest.mark.parametrize("version", ["11.0.20", "1.8.0_392", "25"])
+def test_another_jdk_than_17_is_refused_before_anything_is_made(clone: Path, version: str) -> None:
+    """Maven failed in the middle of the build, with an error of its plug-ins."""
+    done = setup(clone, VERSION=version)
+    assert done.returncode == 2
+    assert f"javac -version says 'javac {version}'" in done.stderr
+    assert "apt-get install openjdk-17-jdk-headless" in done.stderr
+    assert not (clone / ".venv").exists()
+
+
+def test_the_jdk_that_maven_will_take_is_looked_at(clone: Path) -> None:
+    """It takes that of JAVA_HOME, whatever is on the PATH."""
+    home = clone / "another jdk"
+    (home / "bin").mkdir(parents=True)
+    (home / "bin" / "javac").write_text("#!/bin/sh\necho javac 11.0.20\n")
+    (home / "bin" / "javac").chmod(0o755)
+    done = setup(clone, JAVA_HOME=str(home))
+    assert done.returncode == 2
+    assert f"{home}/bin/javac -version says 'javac 11.0.20'" in done.stderr
+    assert setup(clone, VERSION="11.0.20", JAVA_HOME=str(clone)).returncode == 2  # which has bin/javac
+    assert setup(clone, JAVA_HOME=str(clone)).returncode == 0
