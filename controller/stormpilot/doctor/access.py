@@ -117,7 +117,7 @@ def _granted(a: Access, ids: Iterable[tuple[str, str]]) -> set[str]:
 
 
 def _lacked_by_nimbus(a: Access, e: Evidence) -> str:
-    """What Storm's login may not do there and must, where the controller has another one; empty: nothing."""
+    """Right that Storm's login must have there and has not, where the controller has another login; empty: none."""
     must = NIMBUS_MUST.get(a.path.removeprefix(f"{normal_root(e.root)}/v1/"))
     if must is None or not e.nimbus_ids or a.entries is None or must in _granted(a, e.nimbus_ids):
         return ""
@@ -125,7 +125,7 @@ def _lacked_by_nimbus(a: Access, e: Evidence) -> str:
 
 
 def _closing(a: Access, e: Evidence) -> str:
-    """How to close a znode to others without locking out Nimbus, the controller, or workers."""
+    """The way to close a znode to others without locking out Nimbus, the controller, or workers."""
     name = a.path.removeprefix(f"{normal_root(e.root)}/v1/")
     if name.startswith("load/"):
         known = e.seen.topologies.get(name.removeprefix("load/"))
