@@ -37,6 +37,8 @@ def phase(job: Job, case: Case, *, saturated: bool) -> tuple[dict[str, Any], Mod
     done = job.watcher.completed(window.from_ms, window.to_ms)
     if not sum(done.latency.values()):
         raise UnreachableError(f"{job.name}: no tuple was acked in a window")
+    if silent := sorted(spouts(job) - done.tasks):  # what reports less than twice in a window has no rate there
+        raise UnreachableError(f"{job.name}: source task {', '.join(map(str, silent))} told of nothing in a window")
     figures = {k: window.figures[k] for k in ("inter_node_share", "inter_node_tps", "total_tps")}
     figures |= {
         "throughput_tps": done.tps,
@@ -48,6 +50,14 @@ def phase(job: Job, case: Case, *, saturated: bool) -> tuple[dict[str, Any], Mod
         "cpu_per_node_percent": window.figures["cpu_per_node_percent"],
     }
     return figures, window.model
+
+
+def spouts(job: Job) -> set[int]:
+    """Tasks of the topology's sources."""
+    assert job.watcher.seen is not None
+    snapshot = job.watcher.seen.topologies[job.topology_id]
+    sources = {c.id for c in snapshot.components if c.kind == "spout"}
+    return {task for e in snapshot.executors if e.component in sources for task in range(e.start, e.end + 1)}
 
 
 def polling_cores(model: Model) -> float:

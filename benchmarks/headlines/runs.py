@@ -21,7 +21,7 @@ from benchmarks.demo.measure import Watcher
 from benchmarks.flow.jobs import PROJECT, Job, Placer, applied, until
 from benchmarks.headlines.cases import EVEN, RATED, SLEEP_MS, Case
 from benchmarks.headlines.contenders import placements
-from benchmarks.headlines.phases import phase, phases, words
+from benchmarks.headlines.phases import phase, phases, spouts, words
 from benchmarks.hook.__main__ import topologies
 from stormpilot.config import LoadSection
 from stormpilot.errors import UnreachableError
@@ -310,11 +310,3 @@ def _ready(job: Job) -> None:
         return f"{done.failed} tuples failed" if done.failed else None
 
     until(f"{job.name} runs", missing, MOVED_S)
-
-
-def spouts(job: Job) -> set[int]:
-    """Tasks of the topology's sources."""
-    assert job.watcher.seen is not None
-    snapshot = job.watcher.seen.topologies[job.topology_id]
-    sources = {c.id for c in snapshot.components if c.kind == "spout"}
-    return {task for e in snapshot.executors if e.component in sources for task in range(e.start, e.end + 1)}

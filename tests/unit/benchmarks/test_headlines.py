@@ -6,21 +6,24 @@ import json
 import time
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
 import pytest
 
 from benchmarks.command import machine
-from benchmarks.headlines import changing, fewest, figures, other_pages, page
+from benchmarks.demo.measure import Completed
+from benchmarks.headlines import changing, fewest, figures, other_pages, page, phases
 from benchmarks.headlines.__main__ import completed, restore
-from benchmarks.headlines.cases import FLAT_OUT_TPS, Case
+from benchmarks.headlines.cases import CASES, FLAT_OUT_TPS, Case
 from benchmarks.headlines.chain import Chain
 from benchmarks.headlines.connections import summary
 from benchmarks.headlines.contenders import ROOM, roomy
 from benchmarks.headlines.phases import mean_ms
 from benchmarks.headlines.runs import Clock, Prepared, elsewhere, missing
 from builders import supervisor, topology, traffic
+from stormpilot.errors import UnreachableError
 from stormpilot.instrument.latency import LatencyHistogram
 from stormpilot.model.values import Assigned, Model, Plan, TopologyPlan, Worker
 
@@ -402,3 +405,19 @@ def test_planning_anew_is_compared_within_each_turn() -> None:
     assert "50% against 50% of the tuples between nodes, 50% against 50% of the steps of a tuple's way, 1.16" in text
     assert "steps of a tuple's way, 1.16 against 1.16 times the CPU of the mean node on the busiest one" in text
     assert "`online` for the traffic of now is not below" not in text
+
+
+def test_a_window_in_which_a_source_told_too_little_is_measured_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What reported less than twice in a window had no rate, and "most tuples/s" was without it."""
+    told = Completed(1000.0, 0, Counter({1.0: 5}), frozenset({1}))
+    parts = [SimpleNamespace(id=c, kind=kind) for c, kind in (("source", "spout"), ("x", "bolt"))]
+    places = [SimpleNamespace(start=n, end=n, component=c) for n, c in ((1, "source"), (2, "source"), (3, "x"))]
+    watcher = SimpleNamespace(
+        window=lambda *_: SimpleNamespace(from_ms=0, to_ms=1, figures={}, model=None),
+        completed=lambda *_: told,
+        seen=SimpleNamespace(topologies={"t-1": SimpleNamespace(components=parts, executors=places)}),
+    )
+    monkeypatch.setattr(phases.time, "sleep", lambda _: None)
+    job = SimpleNamespace(name="t", topology_id="t-1", watcher=watcher)
+    with pytest.raises(UnreachableError, match="source task 2 told of nothing"):
+        phases.phase(job, CASES["chain"], saturated=True)  # type: ignore[arg-type]
