@@ -107,7 +107,8 @@ def mine(
             note("note: no --config: floors and caps are stormpilot's defaults, not those of your controller.yaml")
         from stormpilot.history.mine.publishing import publish as publish_to
 
-        then.append(lambda: source.publish(lambda store, paths: publish_to(mined, store, paths)))
+        history = source.used.history
+        then.append(lambda: source.publish(lambda store, paths: publish_to(mined, store, paths, history)))
     print_and_write(lambda: source.answer(document, lambda: _print_all(mined)), *then)
 
 

@@ -9,14 +9,19 @@ from typing import Protocol, TypeVar
 import msgspec
 import structlog
 
+from stormpilot.config import HistorySection
 from stormpilot.errors import RefusedError, StormpilotError, UsageError
+from stormpilot.history.mine.entries import NOT_KNOWN
 from stormpilot.history.mine.findings import Mined
 from stormpilot.messages.core import decode, encode
-from stormpilot.messages.thresholds import Thresholds
+from stormpilot.messages.thresholds import CPU_LIMIT_RATIO, ThresholdEntry, Thresholds
+from stormpilot.tuning.effective_thresholds import too_old
 from stormpilot.zookeeper.paths import Paths
 
 log = structlog.get_logger(__name__)
 Found = TypeVar("Found")
+EARLIER = "; mined earlier, now "
+"""Where the text of a kept B(n) goes on with what the newest log says."""
 
 
 class Store(Protocol):
@@ -32,11 +37,13 @@ class Store(Protocol):
         """Write, with parents."""
 
 
-def publish(mined: Sequence[Mined], store: Store, paths: Paths) -> list[str]:
+def publish(mined: Sequence[Mined], store: Store, paths: Paths, history: HistorySection | None = None) -> list[str]:
     """Write what was mined; returns the topology ids that it was written for.
 
     That is the newest id in the log and every other one that runs under the name now: a topology that was submitted
-    again goes on with its history. What replay recommended before is kept, also under a former id of the name.
+    again goes on with its history. What replay recommended before is kept, also under a former id of the name. So is
+    a B(n) that was mined and that the log does not tell of any more (`_limit`), unless it is older than
+    `history.max_age_days`.
 
     Raises
     ------
@@ -44,7 +51,9 @@ def publish(mined: Sequence[Mined], store: Store, paths: Paths) -> list[str]:
         Numbers that cannot be written, the first of them; those of all other topologies are.
     """
     running = store.children([paths.topology()])[0]
-    return written_of_each(mined, lambda m: _publish(m, running, store, paths), lambda m: m.thresholds.topology_name)
+    return written_of_each(
+        mined, lambda m: _publish(m, running, store, paths, history), lambda m: m.thresholds.topology_name
+    )
 
 
 def written_of_each(
@@ -64,22 +73,46 @@ def written_of_each(
     return written
 
 
-def _publish(m: Mined, running: Sequence[str], store: Store, paths: Paths) -> list[str]:
+def _publish(m: Mined, running: Sequence[str], store: Store, paths: Paths, history: HistorySection | None) -> list[str]:
     written = []
     name = m.thresholds.topology_name
     ids = {m.thresholds.topology_id, *(i for i in running if name_of(i) == name)}
-    recommended = [t.recommendation for t in of_name(store, paths, name) if t.recommendation is not None]
+    former = sorted(of_name(store, paths, name), key=lambda t: t.mined_at_ms, reverse=True)
+    recommended = [t.recommendation for t in former if t.recommendation is not None]
     newest = max(recommended, key=lambda r: r.replayed_at_ms, default=None)
+    in_force = [t for t in former if not too_old(t, history or HistorySection(), m.thresholds.mined_at_ms)]
     for topology_id in sorted(ids):
         before = _before(store, paths.thresholds(topology_id))
         own = None if before is None else before.recommendation
-        thresholds = msgspec.structs.replace(m.thresholds, topology_id=topology_id, recommendation=own or newest)
+        known = sorted(in_force, key=lambda t: t.topology_id != topology_id)  # its own first, then the newest
+        thresholds = msgspec.structs.replace(
+            m.thresholds,
+            topology_id=topology_id,
+            entries=[_limit(e, known) for e in m.thresholds.entries],
+            recommendation=own or newest,
+        )
         store.put(paths.thresholds(topology_id), encode(thresholds))
         if m.profile is not None:
             profile = msgspec.structs.replace(m.profile, topology_id=topology_id)
             store.put(paths.profile(topology_id), encode(profile))
         written.append(topology_id)
     return written
+
+
+def _limit(entry: ThresholdEntry, known: Sequence[Thresholds]) -> ThresholdEntry:
+    """The entry, or the mined B(n) that is there before where the log does not tell a number that may be in force.
+
+    A B(n) in force keeps its node below it: once the windows above it have left the log, nothing there tells of it any
+    more. It goes when the log tells another one, or that the default is fine.
+    """
+    if entry.name != CPU_LIMIT_RATIO or not (entry.source == "proposed" or entry.text.startswith(NOT_KNOWN)):
+        return entry
+    found = (t.entry(entry.name, entry.scope, *entry.of) for t in known)
+    before = next((e for e in found if e is not None), None)
+    if before is None or before.source != "mined" or before.value is None:
+        return entry
+    now = entry.text if entry.source == "default" else f"proposed: {entry.value:.3f}, {entry.text}"
+    return msgspec.structs.replace(before, text=f"{before.text.partition(EARLIER)[0]}{EARLIER}{now}")
 
 
 def name_of(topology_id: str) -> str:

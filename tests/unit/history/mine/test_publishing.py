@@ -5,13 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import msgspec
 import pytest
 
 from stormpilot.errors import RefusedError
 from stormpilot.history.mine.findings import Mined
 from stormpilot.history.mine.publishing import publish
 from stormpilot.messages.core import decode, encode
-from stormpilot.messages.thresholds import HOURS_OF_WEEK, EdgeProfile, Profile, Recommendation, Thresholds
+from stormpilot.messages.thresholds import (
+    CPU_LIMIT_RATIO,
+    HOURS_OF_WEEK,
+    EdgeProfile,
+    Profile,
+    Recommendation,
+    ThresholdEntry,
+    Thresholds,
+)
 from stormpilot.zookeeper.paths import Paths
 
 PATHS = Paths("/stormpilot")
@@ -89,6 +98,81 @@ def test_keeps_what_replay_recommended_under_a_former_id_of_the_topology() -> No
     for topology_id in (OLD, NEW):
         after = decode(store.nodes[PATHS.thresholds(topology_id)], Thresholds, "")
         assert after.recommendation == former[1].recommendation
+
+
+DAY_MS = 86_400_000
+KNEE = ThresholdEntry(
+    name=CPU_LIMIT_RATIO, scope="supervisor", of=["node1"], value=0.62, rows=900, from_ms=5, to_ms=9, text="a knee"
+)
+NONE_HIGHER = "not known: latency stays in its band up to a utilisation of 0.60, and none higher was seen"
+
+
+def limit(text: str, source: str = "default", value: float = 0.8) -> ThresholdEntry:
+    """B(n) of node1 as a later mining tells it."""
+    return msgspec.structs.replace(KNEE, value=value, source=source, rows=70, from_ms=20, to_ms=30, text=text)
+
+
+def of_flights(day: float, entry: ThresholdEntry, topology_id: str = OLD) -> Mined:
+    """What a mining found on a day."""
+    ms = int(day * DAY_MS)
+    head = {"topology_id": topology_id, "topology_name": "flights", "mined_at_ms": ms, "from_ms": 1, "to_ms": ms}
+    return Mined(thresholds=Thresholds(**head, entries=[entry]), profile=None)
+
+
+def limit_in(store: Store, topology_id: str = OLD) -> ThresholdEntry:
+    (found,) = decode(store.nodes[PATHS.thresholds(topology_id)], Thresholds, "").entries
+    return found
+
+
+def test_a_limit_in_force_stays_when_the_windows_above_it_have_left_the_log() -> None:
+    """Else the default fills the node beyond the known knee; it holds as long as mining goes on."""
+    store = Store()
+    publish([of_flights(1, KNEE)], store, PATHS)
+    for day in range(30, 200, 30):
+        publish([of_flights(day, limit(NONE_HIGHER))], store, PATHS)
+    kept = limit_in(store)
+    assert (kept.value, kept.source, kept.from_ms, kept.to_ms, kept.rows) == (0.62, "mined", 5, 9, 900)
+    assert kept.text == f"a knee; mined earlier, now {NONE_HIGHER}"
+
+
+def test_a_limit_in_force_stays_when_a_later_one_is_only_proposed() -> None:
+    """As the evidence leaves the log little by little it is proposed first, and then not known."""
+    store = Store()
+    publish([of_flights(1, KNEE)], store, PATHS)
+    publish([of_flights(20, limit("a knee on 3 days", "proposed", 0.6))], store, PATHS)
+    assert limit_in(store).text == "a knee; mined earlier, now proposed: 0.600, a knee on 3 days"
+    publish([of_flights(25, limit(NONE_HIGHER))], store, PATHS)
+    assert (limit_in(store).value, limit_in(store).source) == (0.62, "mined")
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        limit("the default is fine: latency stays in its band up to a utilisation of 0.83"),
+        limit("latency leaves its band above this", "mined", 0.7),
+    ],
+)
+def test_a_limit_in_force_goes_when_the_log_tells_another_one(later: ThresholdEntry) -> None:
+    store = Store()
+    publish([of_flights(1, KNEE)], store, PATHS)
+    publish([of_flights(20, later)], store, PATHS)
+    assert limit_in(store) == later
+    publish([of_flights(30, limit(NONE_HIGHER))], store, PATHS)
+    assert limit_in(store).value == later.value
+
+
+def test_a_topology_submitted_again_keeps_the_limit_of_its_name() -> None:
+    store = Store({PATHS.topology(NEW): b""})
+    store.put(PATHS.thresholds(OLD), encode(of_flights(1, KNEE).thresholds))
+    publish([of_flights(20, limit(NONE_HIGHER), NEW)], store, PATHS)
+    assert limit_in(store, NEW).value == 0.62
+
+
+def test_a_limit_that_was_too_old_to_be_in_force_does_not_come_back() -> None:
+    store = Store()
+    publish([of_flights(1, KNEE)], store, PATHS)
+    publish([of_flights(47, limit(NONE_HIGHER))], store, PATHS)
+    assert limit_in(store) == limit(NONE_HIGHER)
 
 
 def test_thresholds_that_cannot_be_read_are_replaced() -> None:
