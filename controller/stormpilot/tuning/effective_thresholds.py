@@ -29,6 +29,8 @@ from stormpilot.model.values import Model
 OWNER_KEY = "stormpilot.thresholds"
 """Key of a topology's configuration: a mapping of names to numbers."""
 DAY_MS = 86_400_000
+RANKS = {"operator": 2, "owner": 1, "mined": 0, "configured": 0}
+"""Whose number stays where two contradict each other, by its source: the higher one's."""
 S = TypeVar("S", bound=Section)
 Key = tuple[str, tuple[str, ...]]
 """Name, and which one of its scope (a supervisor, or nothing for the topology)."""
@@ -228,12 +230,26 @@ def _stricter(a: ChosenThreshold | None, b: ChosenThreshold) -> ChosenThreshold:
 
 
 def _together(found: dict[Key, ChosenThreshold], config: Config) -> None:
-    """Low must stay below high: where it does not, both are as configured."""
-    for low, high in (("otd.cpu_low", "otd.cpu_high"), ("otd.queue_low_tuples", "otd.queue_high_tuples")):
-        pair = [found.get((n, ())) for n in (low, high)]
-        values = [configured(config, n) if c is None else c.value for n, c in zip((low, high), pair, strict=True)]
-        if values[0] >= values[1]:
-            for name, c in zip((low, high), pair, strict=True):
-                if c is not None:
-                    text = f"refused: {low} of {values[0]:g} is not below {high} of {values[1]:g}"
-                    found[name, ()] = _as_configured(config, (name, ()), text)
+    """Low must stay below high: where it does not, what somebody set holds, and the other one goes beside it.
+
+    That is the configured number, or one as far from it as the configured ones are. Where neither was set, or both were
+    by the same, both are as configured.
+    """
+    for names in (("otd.cpu_low", "otd.cpu_high"), ("otd.queue_low_tuples", "otd.queue_high_tuples")):
+        pair = {n: found.get((n, ())) or _as_configured(config, (n, ()), "") for n in names}
+        low, high = (pair[n].value for n in names)
+        if low < high:
+            continue
+        refused = f"refused: {names[0]} of {low:g} is not below {names[1]} of {high:g}"
+        kept, other = sorted(names, key=lambda n: RANKS[pair[n].source], reverse=True)
+        value = configured(config, other)
+        if RANKS[pair[kept].source] > RANKS[pair[other].source]:
+            by, at = pair[kept].source, pair[kept].value
+            far = _into_range(config, other, at * value / configured(config, kept))[0]
+            beside = next((v for v in (value, far) if (v < at if other == names[0] else v > at)), None)
+            if beside is not None:
+                source = "configured" if beside == value else by
+                text = f"{refused}, {pair[kept].text}"
+                found[other, ()] = ChosenThreshold(name=other, value=beside, source=source, text=text)
+                continue
+        found.update({(n, ()): _as_configured(config, (n, ()), refused) for n in names if (n, ()) in found})

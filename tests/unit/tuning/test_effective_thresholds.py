@@ -200,6 +200,39 @@ def test_what_somebody_sets_for_a_topology_holds_on_every_supervisor() -> None:
     assert outside.overload_s(ID) == {"a": 240.0}, "what is refused replaces nothing"
 
 
+def test_what_an_operator_froze_stays_in_force_when_a_later_mined_one_contradicts_it() -> None:
+    low, high = "otd.queue_low_tuples", "otd.queue_high_tuples"
+    frozen = ThresholdSetting(topology="flights", name=high, value=5000.0, frozen=True, by="ops")
+    in_use = chosen(mined(entry(low, 6000.0), entry(high, 9000.0)), settings=(frozen,))
+    assert (one(in_use, high).value, one(in_use, high).source) == (5000.0, "operator")
+    assert (one(in_use, low).value, one(in_use, low).source) == (Config().otd.queue_low_tuples, "configured")
+    assert one(in_use, low).text == f"refused: {low} of 6000 is not below {high} of 5000, frozen by ops"
+    assert in_use.section(ID, "otd", Config().otd).queue_high_tuples == 5000.0
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "other"),
+    [("otd.cpu_low", 0.85, "otd.cpu_high"), ("otd.cpu_high", 0.45, "otd.cpu_low")],
+)
+def test_a_configured_number_goes_beside_an_operators_that_is_beyond_it(name: str, value: float, other: str) -> None:
+    config = parse("otd: {cpu_high: 0.8, cpu_low: 0.5}", "x")
+    said = ThresholdSetting(topology="flights", name=name, value=value, by="ops")
+    in_use = chosen(settings=(said,), config=config)
+    section = in_use.section(ID, "otd", config.otd)
+    assert one(in_use, name).value == value
+    assert section.cpu_low < section.cpu_high
+    assert value in (section.cpu_low, section.cpu_high)
+    assert (one(in_use, other).source, "set by ops" in one(in_use, other).text) == ("operator", True)
+
+
+def test_numbers_of_one_operator_that_contradict_each_other_are_refused_with_both() -> None:
+    said = tuple(
+        ThresholdSetting(topology="flights", name=n, value=v) for n, v in (("otd.cpu_low", 0.85), ("otd.cpu_high", 0.7))
+    )
+    in_use = chosen(settings=said)
+    assert {one(in_use, n).source for n in ("otd.cpu_low", "otd.cpu_high")} == {"configured"}
+
+
 def test_low_that_is_not_below_high_is_refused_with_both() -> None:
     in_use = chosen(mined(entry("otd.cpu_low", 0.85), entry("otd.cpu_high", 0.7)))
     assert {one(in_use, n).source for n in ("otd.cpu_low", "otd.cpu_high")} == {"configured"}
