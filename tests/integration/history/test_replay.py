@@ -76,10 +76,10 @@ def test_window_whose_edges_were_lost_is_not_one_without_traffic(spark: SparkSes
 def test_pace_is_cpu_by_part_of_the_step(spark: SparkSession, table: Table) -> None:
     from stormpilot.history.replay.read import kept_windows, paces, stepped
 
-    executors = stepped(table("executors", [executor(1, 100.0), executor(2, 300.0)]), HOUR_MS)
-    windows = stepped(table("windows", [window(m, measured=True) for m in (1, 2)]), HOUR_MS)
+    executors = stepped(table("executors", [executor(m, 100.0 * m) for m in (1, 2, 3)]), HOUR_MS)
+    windows = stepped(table("windows", [window(m, measured=m != 2) for m in (1, 2, 3)]), HOUR_MS)
     found = paces(executors, kept_windows(executors, windows), HOUR_MS).orderBy("pace").collect()
-    assert [(r.pace, r.cpu_mhz) for r in found] == [(0, 100.0), (1, 300.0)]
+    assert [(r.pace, r.cpu_mhz) for r in found] == [(0, 100.0), (1, None), (2, 300.0)]
 
 
 def test_node_that_went_before_the_end_of_a_step_is_not_in_it(spark: SparkSession, table: Table) -> None:

@@ -149,14 +149,14 @@ def members(executors: DataFrame, kept: DataFrame) -> DataFrame:
 def paces(executors: DataFrame, kept: DataFrame, step_ms: int) -> DataFrame:
     """CPU of each topology in each of the equal parts of a step: step, topology_id, pace, cpu_mhz.
 
-    A window that is longer than such a part stands for itself only: the parts without one take the mean.
+    A window that is longer than such a part stands for itself only: the parts without one take the mean. Where no
+    window of a part counts, `cpu_mhz` is null: the topology was there.
     """
     middle = fn.expr("(unix_millis(window_from) + unix_millis(window_to)) div 2")
     return (
-        executors.drop("step", "length_s")
-        .join(kept.select("step", *_WINDOW), _WINDOW)
+        executors.join(kept.select(*_WINDOW, fn.lit(True).alias("counts")), _WINDOW, "left")
         .groupBy(*_STEP, "window_from", "window_to")
-        .agg(fn.sum("cpu_mhz").alias("cpu_mhz"))
+        .agg(fn.sum(fn.when(fn.col("counts"), fn.coalesce("cpu_mhz", fn.lit(0.0)))).alias("cpu_mhz"))
         .withColumn("pace", fn.floor((middle - fn.col("step") * step_ms) * PACES / step_ms).cast("int"))
         .groupBy(*_STEP, "pace")
         .agg(fn.avg("cpu_mhz").alias("cpu_mhz"))

@@ -8,7 +8,7 @@ use and made-up ones up to their number of slots, and every pair keeps its traff
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,7 +28,8 @@ class Rows:
     `edges`: step, topology_id, from_executor, to_executor, stream, rate_tps. `executors`: step, topology_id,
     topology_name, executor, last_task, component, supervisor, port, cpu_mhz, memory_mb, measured, queue, spout.
     `nodes`: step and the columns of that table. `topologies`: step, topology_id, workers, owner, priority, loadaware,
-    components (nulls where not known). `paces`: step, topology_id, pace (which part of the step), cpu_mhz.
+    components (nulls where not known). `paces`: step, topology_id, pace (which part of the step), cpu_mhz (null: it was
+    there, in no window that counts).
     """
 
     edges: Iterable[Row]
@@ -46,20 +47,29 @@ def steps_of(rows: Rows, step_ms: int) -> list[Step]:
     missing: defaultdict[int, set[str]] = defaultdict(set)
     for number, topology_id in rows.unmeasured:
         missing[number].add(topology_id)
-    paces = _paces(rows.paces)
+    own = {n: _by_topology(executors[n]) for n in nodes.keys() & executors.keys()}
+    parts: defaultdict[tuple[int, str], dict[int, float | None]] = defaultdict(dict)
+    for r in rows.paces:
+        parts[r["step"], r["topology_id"]][r["pace"]] = r["cpu_mhz"]
+    ends = {key: max(found) for key, found in parts.items()}
     seen_ports: defaultdict[str, set[int]] = defaultdict(set)
     most_workers: dict[str, int] = {}
     components: dict[str, list[Component]] = {}
     steps = []
-    for number in sorted(nodes.keys() & executors.keys()):
+    for number in sorted(own):
         _add_ports(seen_ports, executors[number])
         supervisors = sorted((_supervisor(r, seen_ports) for r in nodes[number]), key=lambda s: s.id)
         live = {s.id for s in supervisors}
-        own: defaultdict[str, list[Row]] = defaultdict(list)
-        for r in executors[number]:
-            own[r["topology_id"]].append(r)
+        before, after = own.get(number - 1), own.get(number + 1)
+        followed = _followed(own[number], {t: ends.get((number, t), 0) for t in own[number]}, after)
         topologies = []
-        for topology_id, members in sorted(own.items()):
+        pace = {}
+        for topology_id, members in sorted(own[number].items()):
+            if topology_id in followed:
+                continue
+            began, ended = (side is not None and topology_id not in side for side in (before, after))
+            if found := _pace(parts[number, topology_id], began=began, ended=ended):
+                pace[topology_id] = found
             row = known.get((number, topology_id))
             used = len({(r["supervisor"], r["port"]) for r in members if r["supervisor"] is not None})
             most_workers[topology_id] = max(used, 1, most_workers.get(topology_id, 1))
@@ -81,8 +91,8 @@ def steps_of(rows: Rows, step_ms: int) -> list[Step]:
                 from_ms=number * step_ms,
                 to_ms=(number + 1) * step_ms,
                 model=model,
-                unmeasured=sorted(missing[number] & own.keys()),
-                pace={t: paces[number, t] for t in own if (number, t) in paces},
+                unmeasured=sorted(missing[number] & own[number].keys() | followed),
+                pace=pace,
             )
         )
     return steps
@@ -95,17 +105,39 @@ def _by_step(rows: Iterable[Row]) -> dict[int, list[Row]]:
     return found
 
 
-def _paces(rows: Iterable[Row]) -> dict[tuple[int, str], list[float]]:
-    """A part of a step without a window goes on at the mean."""
-    found: defaultdict[tuple[int, str], dict[int, float]] = defaultdict(dict)
+def _by_topology(rows: Iterable[Row]) -> dict[str, list[Row]]:
+    found: defaultdict[str, list[Row]] = defaultdict(list)
     for r in rows:
-        found[r["step"], r["topology_id"]][r["pace"]] = r["cpu_mhz"] or 0.0
-    means = {key: sum(parts.values()) / len(parts) for key, parts in found.items()}
+        found[r["topology_id"]].append(r)
+    return found
+
+
+def _followed(own: Mapping[str, list[Row]], ends: Mapping[str, int], after: Container[str] | None) -> set[str]:
+    """Topologies that another one followed within the step: it has their name or one of their slots at its end."""
+    names = {t: members[0]["topology_name"] for t, members in own.items()}
+    slots = {t: {(r["supervisor"], r["port"]) for r in ms if r["port"] is not None} for t, ms in own.items()}
+    gone = {t for t in own if after is not None and t not in after}
     return {
-        key: [parts.get(i, means[key]) / means[key] for i in range(PACES)]
-        for key, parts in found.items()
-        if means[key] > 0
+        t
+        for t in own
+        for other in own
+        if ends[t] < ends[other] and (names[t] == names[other] or (t in gone and slots[t] & slots[other]))
     }
+
+
+def _pace(parts: Mapping[int, float | None], *, began: bool, ended: bool) -> list[float]:
+    """CPU in each part of a step against the mean; a part without a window goes on at the mean.
+
+    Not before the first one of a topology that `began` in this step, and not after the last one of one that `ended`:
+    there it is 0. Empty where no CPU is known.
+    """
+    known = [cpu for cpu in parts.values() if cpu is not None]
+    mean = sum(known) / len(known) if known else 0.0
+    if mean <= 0:
+        return []
+    first, last = min(parts) if began else 0, max(parts) if ended else PACES - 1
+    found = (parts.get(i) for i in range(PACES))
+    return [(mean if c is None else c) / mean if first <= i <= last else 0.0 for i, c in enumerate(found)]
 
 
 def _add_ports(seen: defaultdict[str, set[int]], rows: Sequence[Row]) -> None:

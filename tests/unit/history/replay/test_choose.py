@@ -263,6 +263,54 @@ def test_paces_are_relative_and_missing_parts_are_steady() -> None:
     assert step.unmeasured == ["t-1"]
 
 
+def in_parts(topology_id: str, parts: range, step: int, cpu_mhz: float | None = 100.0) -> list[dict[str, Any]]:
+    return [{"step": step, "topology_id": topology_id, "pace": p, "cpu_mhz": cpu_mhz} for p in parts]
+
+
+def of_topology(topology_id: str, name: str, step: int, port: int = 6700) -> dict[str, Any]:
+    return executor(1, "a", "s1", port, step=step) | {"topology_id": topology_id, "topology_name": name}
+
+
+THREE_STEPS = [{**NODE, "step": n, "supervisor": "s1", "ports": [6700, 6701]} for n in (5, 6, 7)]
+
+
+@pytest.mark.parametrize(("name", "port"), [("t", 6701), ("u", 6700)], ids=["same name", "same slot"])
+def test_of_topologies_that_follow_one_another_in_a_step_the_last_one_counts(name: str, port: int) -> None:
+    """Both at once would fill the node twice."""
+    there = {5: ["t-1-1"], 6: ["t-1-1", f"{name}-2-2"], 7: [f"{name}-2-2"]}
+    found = [
+        of_topology(t, t[0], n, 6700 if t == "t-1-1" else port) for n, topologies in there.items() for t in topologies
+    ]
+    parts = in_parts("t-1-1", range(60), 5) + in_parts("t-1-1", range(20), 6)
+    parts += in_parts(f"{name}-2-2", range(25, 60), 6) + in_parts(f"{name}-2-2", range(60), 7)
+    first, second, third = steps_of(rows(nodes=THREE_STEPS, executors=found, edges=[], paces=parts), STEP_MS)
+    assert [[t.id for t in s.model.topologies] for s in (first, second, third)] == [
+        ["t-1-1"],
+        [f"{name}-2-2"],
+        [f"{name}-2-2"],
+    ]
+    assert (first.unmeasured, second.unmeasured, third.unmeasured) == ([], ["t-1-1"], [])
+    assert second.pace == {f"{name}-2-2": [0.0] * 25 + [1.0] * 35}
+
+
+def test_a_topology_has_no_load_before_it_came_and_after_it_went() -> None:
+    found = [of_topology("t-1-1", "t", n) for n in (5, 6)] + [of_topology("u-2-2", "u", n, 6701) for n in (6, 7)]
+    parts = in_parts("t-1-1", range(10, 60), 5) + in_parts("t-1-1", range(20), 6)
+    parts += in_parts("u-2-2", range(15, 30), 6, None) + in_parts("u-2-2", range(30, 60), 6)
+    first, second, _ = steps_of(rows(nodes=THREE_STEPS, executors=found, edges=[], paces=parts), STEP_MS)
+    assert first.pace["t-1-1"] == [1.0] * 60, "before the log began it may have run"
+    assert second.pace["t-1-1"] == [1.0] * 20 + [0.0] * 40
+    assert second.pace["u-2-2"] == [0.0] * 15 + [1.0] * 45, "it was there in windows that do not count"
+    assert len(second.model.topologies) == 2
+
+
+def test_two_that_swap_slots_in_a_step_both_count() -> None:
+    found = [of_topology("t-1-1", "t", n) for n in (5, 6, 7)] + [of_topology("u-2-2", "u", n) for n in (6, 7)]
+    parts = in_parts("t-1-1", range(59), 6) + in_parts("u-2-2", range(60), 6)
+    steps = steps_of(rows(nodes=THREE_STEPS, executors=found, edges=[], paces=parts), STEP_MS)
+    assert [len(s.model.topologies) for s in steps] == [1, 2, 2]
+
+
 def test_evidence_is_written_and_read_again(tmp_path: Path) -> None:
     from stormpilot.history.replay import evidence
 
