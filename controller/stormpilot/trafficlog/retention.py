@@ -2,7 +2,8 @@
 
 Merging is safe against a crash or a failure at any point: the merged file names the ones that it holds, and these are
 removed before anything else when one of them is still there. It is done in bounded memory, batch by batch, whatever
-version the files have; the merged one has the newest.
+version the files have; the merged one has the newest. Files of a later version, as a newer controller wrote them, stay
+as they are: a merged one would have none of their new columns.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import pyarrow.parquet as pq
 import structlog
 
 from stormpilot.trafficlog.place import HIDDEN, LogPlace
-from stormpilot.trafficlog.schema import TABLES, file_schema, to_newest
+from stormpilot.trafficlog.schema import TABLES, VERSION, file_schema, to_newest, version_of
 
 log = structlog.get_logger(__name__)
 
@@ -89,6 +90,14 @@ class _UnreadableError(Exception):
     def __init__(self, path: str, why: str):
         super().__init__(why)
         self.path = path
+
+
+class _NewerError(Exception):
+    """Files of the log that a newer version wrote."""
+
+    def __init__(self, paths: Collection[str]):
+        super().__init__(", ".join(sorted(paths)))
+        self.paths = paths
 
 
 class Housekeeping:
@@ -235,6 +244,9 @@ class Housekeeping:
             log.warning("traffic log: a file cannot be read, and is left out when files are merged", file=e.path, why=e)
             self._left_out.add(e.path)
             return False
+        except _NewerError as e:
+            self._left_out.update(e.paths)
+            return False
         except OSError as e:
             self._failed.add(into)
             self._error = self._error or e
@@ -326,6 +338,8 @@ def _batches(place: LogPlace, table: str, paths: list[str]) -> Iterator[pa.Recor
     waiting: list[pa.Table] = []
     for path in paths:
         with _reading(place, path) as file:
+            if version_of(file.schema_arrow) > VERSION:
+                raise _NewerError([p for p in paths if _is_newer(place, p)])
             for batch in file.iter_batches(BATCH_ROWS):
                 waiting.append(to_newest(pa.Table.from_batches([batch]), table))
                 if sum(t.num_rows for t in waiting) >= BATCH_ROWS:
@@ -338,6 +352,11 @@ def _batches(place: LogPlace, table: str, paths: list[str]) -> Iterator[pa.Recor
             pass
 
 
+def _is_newer(place: LogPlace, path: str) -> bool:
+    with _reading(place, path) as file:
+        return version_of(file.schema_arrow) > VERSION
+
+
 @contextlib.contextmanager
 def _reading(place: LogPlace, path: str) -> Iterator[pq.ParquetFile]:
     try:
@@ -345,7 +364,7 @@ def _reading(place: LogPlace, path: str) -> Iterator[pq.ParquetFile]:
             yield file
     except FileNotFoundError:
         raise
-    except (OSError, pa.ArrowException) as e:
+    except (OSError, ValueError, pa.ArrowException) as e:  # ValueError: its version is no number
         raise _UnreadableError(path, str(e)) from e
 
 

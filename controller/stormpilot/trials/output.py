@@ -53,7 +53,7 @@ def plot(file: Path, name: str, peaks: Sequence[Trial], trials: Sequence[Trial])
     except ImportError:
         raise UnreachableError(f"a plot needs matplotlib; {INSTALL_HISTORY}") from None
     matplotlib.use("Agg")
-    matplotlib.rcParams.update({"svg.hashsalt": name, "font.size": 9})
+    matplotlib.rcParams.update({"svg.hashsalt": name, "font.size": 9, "text.parse_math": False})
     from matplotlib import pyplot
 
     kind = file.suffix.lower().removeprefix(".")

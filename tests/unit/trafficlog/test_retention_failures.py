@@ -12,12 +12,14 @@ from typing import Any, NoReturn
 
 import pyarrow as pa
 import pyarrow.fs as pafs
+import pyarrow.parquet as pq
 import pytest
 
 from doubles.snapshots import T0_MS
 from doubles.traffic_log_rows import edge, files, rates
 from stormpilot.trafficlog import retention
 from stormpilot.trafficlog.place import LogPlace, place_of
+from stormpilot.trafficlog.schema import TABLES, VERSION, VERSION_KEY
 from stormpilot.trafficlog.writer import TrafficLog
 
 HOUR_MS = 3_600_000
@@ -56,6 +58,34 @@ def test_a_controller_that_starts_takes_nothing_that_another_one_is_writing(tmp_
     retention.remove_leftovers(place_of(tmp_path))
     retention.Housekeeping(place_of(tmp_path)).enforce(T0_MS, retention_days=30, max_mb=1e6)
     assert half.exists()
+
+
+def test_files_of_a_newer_controller_keep_their_columns(tmp_path: Path) -> None:
+    """After a step back to an older version: what it merges has no column that it does not know."""
+    for i in range(4):
+        write(tmp_path, T0_MS + i, rate=i)
+    newer = sorted(tmp_path.rglob("*.parquet"))[:2]
+    schema = pa.schema([*TABLES["edges"], ("weight", pa.float64())])
+    for file in newer:
+        rows = [{**edge(), "weight": 7.0}]
+        data = pa.Table.from_pylist(rows, schema=schema.with_metadata({VERSION_KEY: str(VERSION + 1).encode()}))
+        pq.write_table(data, file)
+    house = retention.Housekeeping(place_of(tmp_path))
+    for _ in range(2):
+        house.merge(T0_MS + HOUR_MS, lambda: False)
+    assert [pq.read_table(f)["weight"].to_pylist() for f in newer] == [[7.0], [7.0]]
+    assert len(files(tmp_path)) == 3, "the others are merged"
+
+
+def test_a_file_whose_version_is_no_number_keeps_no_other_from_being_merged(tmp_path: Path) -> None:
+    for i in range(3):
+        write(tmp_path, T0_MS + i)
+    odd = sorted(tmp_path.rglob("*.parquet"))[0]
+    pq.write_table(pa.Table.from_pylist([edge()], schema=TABLES["edges"].with_metadata({VERSION_KEY: b"x"})), odd)
+    house = retention.Housekeeping(place_of(tmp_path))
+    for _ in range(2):
+        house.merge(T0_MS + HOUR_MS, lambda: False)
+    assert odd.exists() and len(files(tmp_path)) == 2
 
 
 def test_a_merge_that_fails_keeps_no_other_from_being_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

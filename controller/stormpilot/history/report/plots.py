@@ -24,6 +24,7 @@ STYLE: dict[Any, Any] = {
     "font.size": 9,
     "axes.spines.top": False,
     "axes.spines.right": False,
+    "text.parse_math": False,  # names of components and topologies may hold a `$`
 }
 DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 matplotlib.rcParams.update(STYLE)

@@ -122,6 +122,13 @@ def test_topology_without_components_or_latency_says_so() -> None:
     assert "does not name components" in text and "No latency" in text
 
 
+def test_names_with_dollar_signs_are_drawn_as_they_are() -> None:
+    """Scala names its classes so; between two of them matplotlib would read a formula."""
+    names = ("Outer$Inner$_bolt", "x$\\frac$y")
+    drawn = plots.heat([Pair(from_=names[0], to=names[1], rate_tps=1.0, inter_node_share=0.5)])
+    assert all(name in drawn for name in names)
+
+
 def test_a_node_that_is_fuller_than_its_capacity_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """By declared cores a host may well have thrice that; the line left the drawing just where it matters."""
     tops: list[float] = []
