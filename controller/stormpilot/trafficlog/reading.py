@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
-from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from stormpilot.trafficlog.place import LogPlace
-from stormpilot.trafficlog.schema import TABLES, to_newest
+from stormpilot.trafficlog.schema import FOLDER, TABLES, id_of_folder, partition_name, to_newest
 
 HOUR_MS = 3_600_000
 LISTED = 3
 """So often a folder is listed whose files vanish."""
-_FOLDER = "topology="
+_DATE = "date="
 
 
 class LogRows:
@@ -30,10 +29,22 @@ class LogRows:
 
     def topologies(self, table: str) -> list[str]:
         """Ids of the topologies that have files of a table in these days, sorted."""
-        found = set()
+        found, cut = set[str](), set[str]()
         for day in self._days(table):
-            found |= {unquote(f.removeprefix(_FOLDER)) for f in self._place.folders(f"{table}/{day}") if _is_of_one(f)}
+            for folder in self._place.folders(f"{table}/{day}"):
+                topology_id, whole = id_of_folder(folder)
+                if not folder.startswith(FOLDER) or folder in cut:
+                    continue
+                if not whole:
+                    topology_id = self._id_in(table, f"{table}/{day}/{folder}")
+                    cut |= {folder} if topology_id else set()
+                found |= {topology_id} if topology_id else set()
         return sorted(found)
+
+    def _id_in(self, table: str, folder: str) -> str:
+        """The id of the topology whose rows are in a folder, whose name has not all of it; empty: not known."""
+        ids = (i for data in self._in_folder(table, folder) for i in data["topology_id"].to_pylist())
+        return next(ids, None) or ""
 
     def of(self, table: str, moment: str, topology_id: str, columns: Sequence[str]) -> list[dict[str, Any]]:
         """Rows of a topology in time order, one per moment (a crash may leave a row twice).
@@ -54,10 +65,7 @@ class LogRows:
 
     def _tables(self, table: str, topology_id: str) -> Iterator[pa.Table]:
         for day in self._days(table):
-            for folder in self._place.folders(f"{table}/{day}"):
-                if not _is_of_one(folder) or unquote(folder.removeprefix(_FOLDER)) != topology_id:
-                    continue
-                yield from self._in_folder(table, f"{table}/{day}/{folder}")
+            yield from self._in_folder(table, partition_name(table, day.removeprefix(_DATE), topology_id))
 
     def _in_folder(self, table: str, folder: str) -> Iterator[pa.Table]:
         """Tables of the files of a folder; it is listed again where a controller has merged some of them meanwhile.
@@ -88,10 +96,6 @@ class LogRows:
     def _days(self, table: str) -> list[str]:
         """Folders of days in which such rows may be; a row is filed by when it was written, at most an hour later."""
         assert table in TABLES
-        first = f"date={datetime.fromtimestamp(self._from_ms / 1000, UTC):%Y-%m-%d}"
-        last = f"date={datetime.fromtimestamp((self._to_ms + HOUR_MS) / 1000, UTC):%Y-%m-%d}"
+        first = f"{_DATE}{datetime.fromtimestamp(self._from_ms / 1000, UTC):%Y-%m-%d}"
+        last = f"{_DATE}{datetime.fromtimestamp((self._to_ms + HOUR_MS) / 1000, UTC):%Y-%m-%d}"
         return [d for d in self._place.folders(table) if first <= d <= last]
-
-
-def _is_of_one(folder: str) -> bool:
-    return folder.startswith(_FOLDER)

@@ -1,8 +1,9 @@
 """Tables and columns of the traffic log (Parquet), in one place: who writes, mines, replays or makes logs reads here.
 
 Layout: `<dir>/<table>/date=YYYY-MM-DD/topology=<id, quoted>/<name>.parquet`, `nodes` without the topology; the date is
-the UTC day of the window's end. Names carry units: `_tps` tuples per second, `_mhz` MHz, `_mb` MB, `_ms`, `_s`;
-`rate_tps` and all that is per second are means over the window. Times are UTC milliseconds.
+the UTC day of the window's end. A long id is cut in the folder's name (`topology_folder`). Names carry units: `_tps`
+tuples per second, `_mhz` MHz, `_mb` MB, `_ms`, `_s`; `rate_tps` and all that is per second are means over the window.
+Times are UTC milliseconds.
 
 Columns are only ever added, at the end and nullable, and every version adds one to `VERSION`, which each file has in
 its metadata. So a file of any version is read with the newest schema, and what it did not know is null.
@@ -10,8 +11,9 @@ its metadata. So a file of any version is read with the newest schema, and what 
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 import pyarrow as pa
 
@@ -190,10 +192,43 @@ HOPS = ("worker", "node", "network")
 """Distance of a tuple: nothing (both executors in one worker), from worker to worker of a node, from node to node."""
 
 
+FOLDER = "topology="
+LONGEST = 200
+"""Letters of a quoted id; file systems have names of 255 bytes at most."""
+KEPT = 160
+"""Letters that are kept of a longer one."""
+_CUT = "+"  # quoting leaves none
+
+
+def topology_folder(topology_id: str) -> str:
+    """The folder of a topology's rows: its quoted id, or the beginning of a long one with a hash of all of it."""
+    quoted = quote(topology_id, safe="")
+    if len(quoted) <= LONGEST:
+        return FOLDER + quoted
+    kept = topology_id
+    while len(quoted) > KEPT:
+        kept = kept[:-1]
+        quoted = quote(kept, safe="")
+    return f"{FOLDER}{quoted}{_CUT}{hashlib.sha256(topology_id.encode()).hexdigest()[:16]}"
+
+
+def id_of_folder(folder: str) -> tuple[str, bool]:
+    """The id that such a folder names, and whether that is all of it; else its beginning."""
+    quoted, cut, _ = folder.removeprefix(FOLDER).partition(_CUT)
+    return unquote(quoted), not cut
+
+
+def may_hold(folder: str, topology: str) -> bool:
+    """Whether rows of a topology, by its name or id, may be in such a folder."""
+    found, whole = id_of_folder(folder)
+    # an id is its topology's name with a number and a time behind it
+    return found.startswith(topology) or (not whole and topology.startswith(found))
+
+
 def partition_name(table: str, day: str, topology_id: str | None) -> str:
     """The folder of a table's rows of a day (YYYY-MM-DD), below the log's."""
     name = f"{table}/date={day}"
-    return name if topology_id is None else f"{name}/topology={quote(topology_id, safe='')}"
+    return name if topology_id is None else f"{name}/{topology_folder(topology_id)}"
 
 
 def file_schema(table: str, metadata: Mapping[bytes, bytes] | None = None) -> pa.Schema:

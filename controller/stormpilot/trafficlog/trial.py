@@ -26,7 +26,6 @@ WINDOW_COLUMNS = ("window_from", "topology_name", "measured", "total_tps", "inte
 GAP_PERIODS = 3
 """A cycle stands for the time until the next one, but for no more than so many usual periods: then nothing decided."""
 Row = Mapping[str, Any]
-Rows = Sequence[Row]
 
 
 @dataclass(frozen=True)
@@ -131,24 +130,28 @@ def trial_run(
 ) -> list[TopologyTrial]:
     """Every topology that was decided about in the period, by name; `names`: only these (all)."""
     rows = LogRows(place, from_ms, to_ms, left_out)
-    by_name: defaultdict[str, list[tuple[str, Rows, Rows, Rows]]] = defaultdict(list)
-    for t in rows.topologies("decisions"):
-        decisions = rows.of("decisions", "at", t, DECISION_COLUMNS)
-        if decisions and (not names or decisions[0]["topology_name"] in names):
-            outcomes = rows.of("outcomes", "at", t, OUTCOME_COLUMNS)
-            windows = rows.of("windows", "window_to", t, WINDOW_COLUMNS)
-            by_name[decisions[0]["topology_name"]].append((t, decisions, outcomes, windows))
-    return [
-        topology_trial(
-            name,
-            [t for t, *_ in parts],
-            sorted((d for _, ds, _, _ in parts for d in ds), key=lambda d: d["at"]),
-            [o for _, _, os, _ in parts for o in os],
-            [w for _, _, _, ws in parts for w in ws],
-            apart_s,
-        )
-        for name, parts in sorted(by_name.items())
-    ]
+    by_name: defaultdict[str, list[str]] = defaultdict(list)
+    for topology_id in rows.topologies("decisions"):
+        name = topology_id.rsplit("-", 2)[0]
+        if not names or name in names:
+            by_name[name].append(topology_id)
+    trials = (_of_name(rows, name, ids, apart_s) for name, ids in sorted(by_name.items()))
+    return [t for t in trials if t is not None]
+
+
+def _of_name(rows: LogRows, name: str, ids: Sequence[str], apart_s: float) -> TopologyTrial | None:
+    """The topology of these ids; its rows are the only ones in memory. None where it was not decided about."""
+    decisions = {t: found for t in ids if (found := rows.of("decisions", "at", t, DECISION_COLUMNS))}
+    if not decisions:
+        return None
+    return topology_trial(
+        name,
+        list(decisions),
+        sorted((d for found in decisions.values() for d in found), key=lambda d: d["at"]),
+        [o for t in decisions for o in rows.of("outcomes", "at", t, OUTCOME_COLUMNS)],
+        [w for t in decisions for w in rows.of("windows", "window_to", t, WINDOW_COLUMNS)],
+        apart_s,
+    )
 
 
 def topology_trial(

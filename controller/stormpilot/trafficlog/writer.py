@@ -2,7 +2,7 @@
 
 Tables, columns and layout are in `schema.py`; a file is named `<hour>-<window end>-<writer>.parquet`.
 Readers only ever see whole files (`place.py`); a crash loses what was not flushed yet, at most the open window. A
-disk that fails or is full costs rows, never a cycle: they are counted, and said once.
+disk that fails or is full costs rows, never a cycle: they are counted, and each cause is said once.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class TrafficLog:
         self._writer = writer or uuid.uuid4().hex[:8]
         self._waiting: defaultdict[tuple[str, str | None], list[Row]] = defaultdict(list)
         self._count = 0
-        self._failing = False
-        self._problem: object = None  # of what was lost since the last flush
+        self._failing = set[str]()  # causes of the last flush
+        self._problems: dict[str, object] = {}  # by cause, of what was lost since the last flush
 
     def add(self, table: str, rows: Sequence[Row], topology_id: str | None = None) -> None:
         """Take rows for the next flush."""
@@ -61,29 +61,29 @@ class TrafficLog:
         Where a store elsewhere fails, the rest of this flush is lost too: each call may wait for long, in the cycle.
         """
         waiting, self._waiting, self._count = self._waiting, defaultdict(list), 0
-        away = False
+        away: OSError | pa.ArrowException | None = None
         for (table, topology_id), rows in waiting.items():
-            if away:
-                self._lose(len(rows), self._problem)
+            if away is not None:
+                self._lose(len(rows), away)
             elif rows:
                 try:
                     self._write(table, topology_id, rows, now_ms)
                 except (OSError, pa.ArrowException) as e:
                     self._lose(len(rows), e)
-                    away = self.place.local is None and not isinstance(e, PermissionError)
+                    away = None if self.place.local is not None or isinstance(e, PermissionError) else e
                 else:
                     self.rows_written += len(rows)
-        problem, self._problem = self._problem, None
-        if problem is not None and not self._failing:
+        problems, self._problems = self._problems, {}
+        for problem in (problems[cause] for cause in problems if cause not in self._failing):
             log.warning(
                 "traffic log loses rows that cannot be written, the controller goes on",
                 dir=self.place.name,
                 why=problem,
             )
-        if problem is None and self._failing and any(waiting.values()):
+        if not problems and self._failing and any(waiting.values()):
             log.info("traffic log is written again", dir=self.place.name, rows_lost=self.rows_lost)
-        if problem is not None or any(waiting.values()):
-            self._failing = problem is not None
+        if problems or any(waiting.values()):
+            self._failing = set(problems)
 
     def _write(self, table: str, topology_id: str | None, rows: list[Row], now_ms: int) -> None:
         data = pa.Table.from_pylist([dict(r) for r in rows], schema=file_schema(table))
@@ -94,4 +94,4 @@ class TrafficLog:
 
     def _lose(self, rows: int, why: object) -> None:
         self.rows_lost += rows
-        self._problem = self._problem or why
+        self._problems.setdefault(f"{type(why).__name__} {getattr(why, 'errno', None)}", why)

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from stormpilot.trafficlog import trial as trial_of
 from stormpilot.trafficlog.place import LogPlace, place_of
+from stormpilot.trafficlog.reading import LogRows
 from stormpilot.trafficlog.retention import Housekeeping
 from stormpilot.trafficlog.trial import TopologyTrial, topology_trial, trial_run
 from stormpilot.trafficlog.trial_text import certainty_lines, lasting, total_line
@@ -164,6 +166,37 @@ def test_log_is_read_in_its_period_and_a_broken_file_is_named(tmp_path: Path) ->
     assert ["broken" in path for path in left_out] == [True]
     only = trial_run(log.place, T0, T0 + PERIOD_MS, APART_S, lambda path, cause: None, ["other"])
     assert [t.name for t in only] == ["other"]
+
+
+def test_rows_of_one_topology_at_a_time_are_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A month of a cluster does not fit; and only what is asked for is read."""
+    log = TrafficLog(tmp_path)
+    long = "流" * 40
+    ids = ["flights-1-17", "flights-2-18", "other-3-17", f"{long}-4-17"]
+    for i, topology_id in enumerate(ids):
+        name = topology_id.rsplit("-", 2)[0]
+        log.add("decisions", [decision(i) | {"topology_id": topology_id, "topology_name": name}], topology_id)
+    log.flush(T0)
+    made, asked = list[tuple[str, list[str]]](), list[str]()
+    of, reduce = LogRows.of, trial_of.topology_trial
+
+    def reading(self: LogRows, table: str, moment: str, topology_id: str, columns: Any) -> Any:
+        asked.append(topology_id)
+        return of(self, table, moment, topology_id, columns)
+
+    def reducing(name: str, ids: Any, *rest: Any) -> TopologyTrial:
+        made.append((name, list(dict.fromkeys(asked))))
+        asked.clear()
+        return reduce(name, ids, *rest)
+
+    monkeypatch.setattr(LogRows, "of", reading)
+    monkeypatch.setattr(trial_of, "topology_trial", reducing)
+    found = trial_run(log.place, T0, T0 + 3_600_000, APART_S, lambda path, cause: None)
+    assert made == [("flights", ids[:2]), ("other", ids[2:3]), (long, ids[3:])]
+    assert [(t.name, t.cycles) for t in found] == [("flights", 2), ("other", 1), (long, 1)]
+    made.clear()
+    trial_run(log.place, T0, T0 + 3_600_000, APART_S, lambda path, cause: None, ["other"])
+    assert (made, asked) == ([("other", ids[2:3])], [])
 
 
 def test_files_that_a_controller_merges_while_they_are_read_cost_no_row(

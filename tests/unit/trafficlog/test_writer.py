@@ -16,7 +16,7 @@ from doubles.traffic_log_rows import edge, files, rates
 from stormpilot.errors import UsageError
 from stormpilot.printable import without_login
 from stormpilot.trafficlog.place import LogPlace, place_of
-from stormpilot.trafficlog.schema import TABLES
+from stormpilot.trafficlog.schema import TABLES, may_hold, partition_name, topology_folder
 from stormpilot.trafficlog.writer import TrafficLog
 
 
@@ -89,16 +89,55 @@ def test_full_disk_is_said_once_counted_and_leaves_no_half_file(
 
 
 def test_one_topology_that_cannot_be_written_costs_its_own_rows_and_is_said_once(tmp_path: Path) -> None:
-    """Its name is too long for a folder."""
+    """A file has the place of its folder."""
     log = TrafficLog(tmp_path, "w")
+    _file_in_place_of(tmp_path, "x-1")
     with capture_logs() as said:
         for i in range(3):
-            for topology in ("x" * 300, "flights-1"):
+            for topology in ("x-1", "flights-1"):
                 log.add("edges", [edge()], topology)
             log.flush(T0_MS + i)
     assert (log.rows_lost, log.rows_written) == (3, 3)
     assert [line["log_level"] for line in said] == ["warning"]
-    assert "File name too long" in str(said[0]["why"])
+    assert "x-1" in str(said[0]["why"])
+
+
+def _file_in_place_of(log: Path, topology_id: str) -> None:
+    folder = log / partition_name("edges", "2025-11-21", topology_id)
+    folder.parent.mkdir(parents=True)
+    folder.write_text("a file")
+
+
+def test_another_cause_is_said_though_one_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A topology that can never be written kept silent that the disk is full."""
+    log = TrafficLog(tmp_path, "w")
+    _file_in_place_of(tmp_path, "x-1")
+    with capture_logs() as said:
+        for i in range(6):
+            for topology in ("x-1", "flights-1"):
+                log.add("edges", [edge()], topology)
+            with monkeypatch.context() as m:
+                if i in (2, 3):
+                    m.setattr(os, "fsync", full)
+                log.flush(T0_MS + i)
+    assert ["No space left" in str(line["why"]) for line in said] == [False, True]
+    assert log.rows_lost == 8
+
+
+@pytest.mark.parametrize("name", ["交易风控实时特征计算拓扑生产环境华东一区高优先级备份任务流", "x" * 300])
+def test_a_topology_with_a_long_name_has_a_folder_of_its_own(tmp_path: Path, name: str) -> None:
+    """A letter beyond ASCII takes nine in the name of a folder, which has 255 at most."""
+    log = TrafficLog(tmp_path, "w")
+    ids = [f"{name}-{i}-1763690000" for i in (1, 2)]
+    for topology_id in ids:
+        log.add("edges", [edge()], topology_id)
+    log.flush(T0_MS)
+    assert log.rows_lost == 0
+    folders = sorted(p.name for p in tmp_path.glob("edges/date=*/*"))
+    assert folders == sorted(topology_folder(i) for i in ids)
+    for folder in folders:
+        assert may_hold(folder, name) and all(may_hold(folder, i) for i in ids)
+        assert may_hold(folder, name[:5]) and not may_hold(folder, "flights")
 
 
 def test_folder_that_cannot_be_made_is_survived(tmp_path: Path) -> None:

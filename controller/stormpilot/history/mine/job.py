@@ -137,7 +137,7 @@ def _by_day(make: Callable[..., DataFrame], *inputs: DataFrame) -> Ask:
 
 def _why_empty(log: Log) -> str:
     asked, there = log.selection.topologies, topologies_in(log.path)
-    known = any(name == t or name.startswith(f"{t}-") for t in asked for name in there)
+    known = any(name == t or name.startswith(f"{t}-") or t.startswith(name) for t in asked for name in there)
     if asked and there and not known:
         more = f" and {len(there) - MOST_NAMES} more" if len(there) > MOST_NAMES else ""
         return f"the log has nothing of {', '.join(asked)}; it has {', '.join(there[:MOST_NAMES])}{more}"

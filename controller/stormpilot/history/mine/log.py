@@ -12,7 +12,7 @@ from urllib.parse import unquote, urlsplit
 from stormpilot.errors import NothingFoundError, UsageError
 from stormpilot.history.frames import DataFrame
 from stormpilot.history.mine.quality import Files, Reused, Skipped, TableHealth, files_of
-from stormpilot.trafficlog.schema import CLUSTER_TABLES, TABLES
+from stormpilot.trafficlog.schema import CLUSTER_TABLES, TABLES, id_of_folder, may_hold
 
 TIME = {"decisions": "at", "outcomes": "at"}
 """The column that tells a row's time, where it is not `window_to`."""
@@ -47,8 +47,7 @@ class Selection:
             return False
         if not self.topologies or table in CLUSTER_TABLES:
             return True
-        # an id is its topology's name with a number and a time behind it
-        return any(unquote(folders.get("topology", "")).startswith(t) for t in self.topologies)
+        return any(may_hold(folders.get("topology", ""), t) for t in self.topologies)
 
 
 class Ask:
@@ -143,12 +142,15 @@ def not_a_table(folder: str, inside: Sequence[str]) -> str | None:
 
 
 def topologies_in(path: str) -> list[str]:
-    """Names of the topologies of a log on this machine, by its folders alone; none for one elsewhere."""
+    """Ids of the topologies of a log on this machine, by its folders alone (of a long one its beginning).
+
+    None for a log elsewhere.
+    """
     at = urlsplit(path)
     if at.scheme not in ("", "file"):
         return []
     folder = Path(unquote(at.path) if at.scheme else path)
-    return sorted({unquote(f.name.partition("=")[2]) for f in folder.glob("windows/date=*/topology=*")})
+    return sorted({id_of_folder(f.name)[0] for f in folder.glob("windows/date=*/topology=*")})
 
 
 def tables_in(folder: Path, path: str) -> list[str]:

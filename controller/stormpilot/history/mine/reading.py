@@ -24,7 +24,7 @@ from stormpilot.history.mine.kept import DAY_MS, FilesRead, Kept, day_number, fo
 from stormpilot.history.mine.log import TIME, Ask, Row, Selection, files_in, folders_of, not_a_log, not_a_table
 from stormpilot.history.mine.quality import KEYS, Files, Skipped, order_of, without
 from stormpilot.history.spark import LITTLE_BYTES, fit
-from stormpilot.trafficlog.schema import CLUSTER_TABLES, TABLES
+from stormpilot.trafficlog.schema import CLUSTER_TABLES, KEPT, TABLES
 
 _PATTERN, _ITSELF = re.compile(r"([{}\[\]*?\\])"), r"\\\1"
 S3_CONNECTOR = "give --conf spark.jars.packages=org.apache.hadoop:hadoop-aws:VERSION, that of the Hadoop of your Spark"
@@ -191,7 +191,7 @@ class SparkLog(FilesRead):
         if want.topologies and name not in CLUSTER_TABLES:
             folder = fn.lit(False)
             for t in want.topologies:  # an id is its topology's name with a number and a time behind it
-                folder |= fn.col("topology").startswith(t if quote(t, safe="") == t else "")
+                folder |= fn.col("topology").startswith(t[:KEPT] if quote(t, safe="") == t else "")
             rows = self._of_topologies(rows.where(folder))
         return rows
 
