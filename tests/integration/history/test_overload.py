@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,16 @@ def test_overload_while_a_worker_restarts_is_one(made: Made, table: Table) -> No
 
 def test_how_long_it_was_is_not_known_across_a_gap_or_the_ends_of_the_log(made: Made, table: Table) -> None:
     assert lengths(made, table, "##...##          ##...#.....##") == [(60.0, True)]
+
+
+def test_a_clock_that_was_ahead_and_is_set_back_makes_no_overloads(made: Made, table: Table) -> None:
+    """Its windows stand between those of the hour that came again: of one hour over the limit, 60 of a minute."""
+    ahead = nodes("." * 20)
+    for row in ahead:
+        row |= {k: row[k] + timedelta(minutes=40, seconds=30) for k in ("window_from", "window_to")}
+    seen = nodes("." * 20 + " " * 20 + "#" * 20 + "..##" + "." * 60)
+    found = collected(episodes(loads(table("nodes", ahead + seen), None), changes(placed(made, -60))))
+    assert [(r.lasted_s, r.by_itself) for r in found] == [(120.0, True)]
 
 
 def test_a_mined_limit_stands_beside_the_logged_one(made: Made, table: Table) -> None:

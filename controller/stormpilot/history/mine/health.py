@@ -10,11 +10,8 @@ import msgspec
 from stormpilot.history.frames import DataFrame, Window, cut, fn
 from stormpilot.history.mine.columns import WINDOW_NUMBERS, possible, seconds
 from stormpilot.history.mine.log import Row
-from stormpilot.history.mine.overload import PERIODS_OF_A_GAP
+from stormpilot.history.mine.overload import PERIODS_OF_A_GAP, STEP_S
 from stormpilot.history.mine.quality import Reused, Skipped, TableHealth
-
-STEP_S = 0.5
-"""Windows that overlap by more: the clock was set back, two controllers wrote, or a cycle was very long."""
 
 
 class TopologyHealth(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -12,6 +12,8 @@ FAR_BELOW = 0.1
 """A B(n) so much below the configured one costs much capacity: on little data it waits for an operator."""
 TRUSTED_DAYS, TRUSTED_WINDOWS, TRUSTED_WIDTH = 7, 50, 0.1
 """Enough for a B(n) far below: days, windows above the knee, and the width of its interval."""
+PART_OF_A_DAY = 0.1
+"""So much may be missing of the first day and of the last one together."""
 LEAST_FOUND = 0.5
 """Of the draws of days so many have a knee, or nobody knows."""
 TRUSTED_FOUND = 0.9
@@ -80,8 +82,9 @@ def _why_no_knee(row: Row | None, cap: float) -> str:
 
 def _unsure(row: Row) -> str:
     """Evidence that is missing for a B(n) far below the configured one; empty: none."""
-    if row["days"] < TRUSTED_DAYS:
-        return f"{row['days']} days, {TRUSTED_DAYS} needed"
+    span_days = (row["last"] - row["first"]).total_seconds() / 86_400
+    if min(row["days"], span_days + PART_OF_A_DAY) < TRUSTED_DAYS:  # a log of six days may touch seven dates
+        return f"{min(row['days'], span_days):.3g} days, {TRUSTED_DAYS} needed"
     if row["windows_above"] < TRUSTED_WINDOWS:
         return f"{row['windows_above']} windows above it, {TRUSTED_WINDOWS} needed"
     if row["low"] is None or row["high"] - row["low"] > TRUSTED_WIDTH:

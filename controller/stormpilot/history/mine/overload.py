@@ -7,7 +7,8 @@ from stormpilot.history.mine.columns import NODE_NUMBERS, evidence, possible, qu
 
 PERIODS_OF_A_GAP = 3
 """Windows further apart than so many usual ones: the controller was away, and what happened then is not known."""
-
+STEP_S = 0.5
+"""Windows that overlap by more: the clock was set back, two controllers wrote, or a cycle was very long."""
 
 LOGGED, MINED = "logged", "mined"
 """By which B(n): the one that held while the log was written, or the knee that was mined."""
@@ -72,12 +73,16 @@ def episodes(loads: DataFrame, changes: DataFrame) -> DataFrame:
     """Overloads that began and ended within the log: by, supervisor, first, last, lasted_s, rows, by_itself.
 
     A run of windows over the limit, broken by a gap or the log's end: not an episode, as nobody knows how long it was.
+    Windows that overlap count as a gap: between them stand those of a clock that was ahead.
     `by_itself`: no placement on the node changed from its last window over the limit until the first one that was not.
     """
     of_node = Window.partitionBy(*NODE).orderBy("last")
-    gap = seconds("next") - seconds("last") > PERIODS_OF_A_GAP * fn.col("period_s")
+    gap = (seconds("next") - seconds("last") > PERIODS_OF_A_GAP * fn.col("period_s")) | (
+        seconds("next_from") - seconds("last") < -STEP_S
+    )
     marked = cut(
-        loads.withColumn("known_end", fn.col("next").isNotNull() & ~gap)
+        loads.withColumn("next_from", fn.lead("first").over(of_node))
+        .withColumn("known_end", fn.col("next").isNotNull() & ~gap)
         .withColumn("before", fn.lag("over").over(of_node))
         .withColumn("known_before", fn.lag("known_end").over(of_node))
         .withColumn("fresh", fn.coalesce(~fn.col("before") | ~fn.col("known_before"), fn.lit(True)))

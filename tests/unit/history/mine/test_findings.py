@@ -221,6 +221,7 @@ def test_latency_that_rises_without_a_knee_is_never_called_fine(none: dict[str, 
     ("little", "why"),
     [
         ({"days": 3}, "3 days, 7 needed"),
+        ({"days": 7, "last": BEGIN + timedelta(days=6)}, "6 days, 7 needed"),
         ({"windows_above": 20}, "20 windows above it, 50 needed"),
         ({"low": 0.4, "high": 0.62}, "an interval that is too wide"),
         ({"low": None, "high": None}, "an interval that is too wide"),
@@ -228,7 +229,7 @@ def test_latency_that_rises_without_a_knee_is_never_called_fine(none: dict[str, 
     ],
 )
 def test_a_limit_far_below_the_configured_one_waits_for_an_operator_on_little_data(
-    little: dict[str, float], why: str
+    little: dict[str, Any], why: str
 ) -> None:
     sure = knee(knee_ratio=0.6, low=0.59, high=0.62)
     assert found(mined(knees=[sure]), th.CPU_LIMIT_RATIO, "sup-a").source == "mined"
