@@ -157,6 +157,11 @@ def _judged(default: Tried, best: Tried, found: Gain | None) -> tuple[bool, str]
     change = _change(best.score, default.score)
     if best.held_out_score is None:
         return False, f"{change} against the default; not confirmed on held-out days"
+    if found is None and default.held_out is not None and not default.held_out.steps:
+        return True, (
+            f"{best.name} was best ({change}), but on the days held out it did not run, or under another id; "
+            "the default stays"
+        )
     if found is None:
         return True, f"{best.name} was best ({change}), but nothing flowed on the days held out; the default stays"
     held = _change(best.held_out_score, default.held_out_score or 0.0)

@@ -50,12 +50,14 @@ class Rules:
     """Settings of all runs: the controller's settings, seconds per plan, and how long a restarted worker stands.
 
     `restart_s` is by topology name; the others take `decide.restart_s`. `measured`: the log's own times come first.
+    `lower_limits`: a setting's B(n) holds where it is below that of the log, as a recommended one does in a controller.
     """
 
     config: Config = field(default_factory=Config)
     budget_s: float = 0.5
     restart_s: Mapping[str, float] = field(default_factory=dict)
     measured: bool = True
+    lower_limits: bool = False
 
     def of(self, setting: Setting) -> DecideSection:
         """The settings of `decide` under a setting; `UsageError` names what is wrong."""
@@ -188,8 +190,11 @@ class _Player:
         ratio = self.setting.decide.get("cpu_limit_ratio")
         if ratio is None:
             return model
-        limit = float(ratio)
-        supervisors = [msgspec.structs.replace(s, cpu_limit_mhz=s.cpu_mhz * limit) for s in model.supervisors]
+        supervisors = []
+        for s in model.supervisors:
+            own_mhz = s.cpu_mhz * float(ratio)
+            limit_mhz = min(own_mhz, s.limit_mhz) if self.rules.lower_limits else own_mhz
+            supervisors.append(msgspec.structs.replace(s, cpu_limit_mhz=limit_mhz))
         return msgspec.structs.replace(model, supervisors=supervisors)
 
     # --- what it is like ----------------------------------------------------------------------------------------------

@@ -102,7 +102,7 @@ def study(
         f"{len(steps)} steps of {question.step_s / 60:g} min from {found.edge_rows:,} rows of edges, "
         f"{len(names)} topologies; {len(question.settings)} settings"
     )
-    rules = question.rules
+    rules = dataclasses.replace(question.rules, lower_limits=not question.together)
     if rules.measured:
         rules = dataclasses.replace(rules, restart_s=found.restart_s(split_ms))
     history = rules.config.history

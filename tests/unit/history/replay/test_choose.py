@@ -109,6 +109,16 @@ def test_best_is_recommended_when_it_also_wins_on_held_out_days() -> None:
     assert verdict.gain is not None and verdict.gain.ratio == pytest.approx(0.1)
 
 
+def test_default_stays_when_the_id_did_not_run_on_the_held_out_days() -> None:
+    """A topology that was submitted again: that nothing flowed was not true."""
+    gone = [
+        msgspec.structs.replace(e, held_out=Totals(), held_out_score=0.0) for e in (entry("best", 1), entry("otd", 0.8))
+    ]
+    verdict = chosen(*gone)
+    assert verdict.kept_default
+    assert "on the days held out it did not run, or under another id" in verdict.text
+
+
 def test_default_stays_when_the_best_loses_on_held_out_days() -> None:
     verdict = chosen(entry("best", 1.0, always(1.0)), entry("online", 0.8, always(1.1)))
     assert verdict.kept_default and verdict.recommended.name == "best"

@@ -145,6 +145,15 @@ def test_plans_for_a_smaller_limit_but_is_judged_by_the_one_of_the_log() -> None
     assert second.inter_node_tps == pytest.approx(2)
 
 
+def test_a_limit_above_the_one_of_the_log_is_not_played_for_a_recommendation() -> None:
+    """The controller takes the lower one; all on one node won here, and could not be planned there."""
+    nodes = [msgspec.structs.replace(builders.supervisor(n, mhz=1000.0), cpu_limit_mhz=350.0) for n in ("n1", "n2")]
+    past_of = hours(*[msgspec.structs.replace(crossed(), supervisors=nodes)] * 2)
+    wide = msgspec.structs.replace(ONLINE, decide={"consecutive_hits": 1, "cpu_limit_ratio": 0.95})
+    assert played(play(past_of, ["chains"], wide, Rules(lower_limits=True)))[1].busiest_load_ratio <= 1
+    assert played(play(past_of, ["chains"], wide, Rules()))[1].busiest_load_ratio > 1, "as --rule says"
+
+
 def test_headroom_spreads_what_is_moved_by_choice() -> None:
     """Six executors of 100 MHz fit on one of two nodes of 700; voluntary plans may fill 90%, or half of that."""
     nodes = [builders.supervisor(n, mhz=700.0) for n in ("n1", "n2")]
