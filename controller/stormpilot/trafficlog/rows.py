@@ -30,6 +30,7 @@ def log_window(traffic_log: TrafficLog, observation: Observation) -> None:
         return
     model = belief.model
     load_mhz = node_load_mhz(model)
+    guessed = {s for t in model.topologies for s in _guessed(t, belief.readiness[t.id], observation)}
     host_of = {s.id: s.host for s in model.supervisors}
     edges = defaultdict(list)
     for e in model.traffic:
@@ -44,8 +45,10 @@ def log_window(traffic_log: TrafficLog, observation: Observation) -> None:
         traffic_log.add("executors", _executors(model, topology, rates, edge_rows, {**head, **since}), topology.id)
         traffic_log.add("latency", _latency(rates, head), topology.id)
         whole = {**head, **since, "measured": belief.readiness[topology.id].ready}
-        traffic_log.add("windows", [_window(model, topology, rates, edge_rows, load_mhz, whole)], topology.id)
-    guessed = {s for t in model.topologies for s in _guessed(t, belief.readiness[t.id], observation)}
+        window = _window(model, topology, rates, edge_rows, load_mhz, whole)
+        if guessed.intersection(a.supervisor for a in topology.assignment):
+            window |= {"busiest_supervisor": None, "busiest_load_ratio": None}  # which is, and how much, is not known
+        traffic_log.add("windows", [window], topology.id)
     traffic_log.add("nodes", _nodes(model, observation, load_mhz, guessed))
 
 

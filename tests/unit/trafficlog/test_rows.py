@@ -123,6 +123,8 @@ def test_window_with_a_silent_task_is_not_a_measured_one(tmp_path: Path) -> None
     silent = next(e for e in found["executors"] if e["executor"] == 4)
     assert (silent["received_tps"], silent["sent_tps"], silent["measured"]) == (None, None, False)
     assert {n["supervisor"]: n["load_mhz"] is None for n in found["nodes"]} == {"a": False, "b": True}, "a guess"
+    window = found["windows"][0]
+    assert (window["busiest_supervisor"], window["busiest_load_ratio"]) == (None, None), "one of its nodes is a guess"
 
 
 def test_task_that_is_silent_for_long_is_believed_to_use_nothing(tmp_path: Path) -> None:
