@@ -269,7 +269,8 @@ class Leadership:
             alive = {*snapshot.topologies, *snapshot.unreadable_topologies}
             self.cleaner.clean(alive, observation.at_ms)
             oldest_ms = observation.at_ms - int(self._config.history.max_age_days * 86_400_000)
-            self.cleaner.clean_mined({i: m.mined_at_ms for i, m in snapshot.thresholds.items()}, alive, oldest_ms)
+            told_ms = {i: min(m.mined_at_ms, m.to_ms) for i, m in snapshot.thresholds.items()}  # as `too_old` has it
+            self.cleaner.clean_mined(told_ms, alive, oldest_ms)
 
     def _fill_windows(self) -> None:
         """Measure until every topology that reports load is ready, at most one window and what a first report takes."""

@@ -53,13 +53,15 @@ class Cleaner:
                 removed.append(i)
         return removed
 
-    def clean_mined(self, mined_at_ms: Mapping[str, int], alive: Collection[str], oldest_ms: int) -> list[str]:
+    def clean_mined(self, told_ms: Mapping[str, int], alive: Collection[str], oldest_ms: int) -> list[str]:
         """Remove what was mined of topologies that are gone, once it is older than `oldest_ms`; the ids of these.
+
+        `told_ms`: until when it tells, by topology id.
 
         Until then it serves a topology that is submitted anew under the same name. Raises `DeposedError` as `clean`.
         """
         removed = []
-        due = sorted(i for i, at_ms in mined_at_ms.items() if i not in alive and at_ms < oldest_ms)
+        due = sorted(i for i, at_ms in told_ms.items() if i not in alive and at_ms < oldest_ms)
         for i in due:
             self._publisher.write([])  # only while we lead
             if self._remove(i, [self._publisher.paths.thresholds(i), self._publisher.paths.profile(i)]):

@@ -40,10 +40,10 @@ class Store(Protocol):
 def publish(mined: Sequence[Mined], store: Store, paths: Paths, history: HistorySection | None = None) -> list[str]:
     """Write what was mined; returns the topology ids that it was written for.
 
-    That is the newest id in the log and every other one that runs under the name now: a topology that was submitted
-    again goes on with its history. What replay recommended before is kept, also under a former id of the name. So is
-    a B(n) that was mined and that the log does not tell of any more (`_limit`), unless it is older than
-    `history.max_age_days`.
+    That is the newest id in the log (unless that is gone for longer than `history.max_age_days`) and every other one
+    that runs under the name now: a topology that was submitted again goes on with its history. What replay recommended
+    before is kept, also under a former id of the name. So is a B(n) that was mined and that the log does not tell of
+    any more (`_limit`), unless it is older than `history.max_age_days`.
 
     Raises
     ------
@@ -81,6 +81,8 @@ def _publish(m: Mined, running: Sequence[str], store: Store, paths: Paths, histo
     recommended = [t.recommendation for t in former if t.recommendation is not None]
     newest = max(recommended, key=lambda r: r.replayed_at_ms, default=None)
     in_force = [t for t in former if not too_old(t, history or HistorySection(), m.thresholds.mined_at_ms)]
+    if too_old(m.thresholds, history or HistorySection(), m.thresholds.mined_at_ms):
+        ids &= set(running)  # of one that is gone nobody would use it, and the controller removes it
     for topology_id in sorted(ids):
         before = _before(store, paths.thresholds(topology_id))
         own = None if before is None else before.recommendation

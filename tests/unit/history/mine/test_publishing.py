@@ -175,6 +175,14 @@ def test_a_limit_that_was_too_old_to_be_in_force_does_not_come_back() -> None:
     assert limit_in(store) == limit(NONE_HIGHER)
 
 
+def test_what_is_too_old_is_written_for_no_topology_that_is_gone() -> None:
+    """The controller removed it, and the next mining of a longer log wrote it again."""
+    old = of_flights(100, KNEE)
+    old = msgspec.structs.replace(old, thresholds=msgspec.structs.replace(old.thresholds, to_ms=50 * DAY_MS))
+    assert publish([old], Store(), PATHS) == []
+    assert publish([old], Store({PATHS.topology(OLD): b""}), PATHS) == [OLD]
+
+
 def test_thresholds_that_cannot_be_read_are_replaced() -> None:
     store = Store({PATHS.thresholds(OLD): b"not json"})
     publish([mined()], store, PATHS)
