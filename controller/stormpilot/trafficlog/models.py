@@ -6,6 +6,7 @@ Plans of topologies that were planned together have one model: it is written onc
 
 from __future__ import annotations
 
+import errno
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,6 +18,8 @@ from stormpilot.model.values import Model
 
 FOLDER = "models"
 LONGEST_NAME = 200
+NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK)
+"""Errors of file systems without hard links."""
 KEPT = 50
 """Number of models: a model takes disk, a further name for it does not."""
 
@@ -32,10 +35,10 @@ def keep(directory: Path, plan_ids: Sequence[str], model: Model) -> list[Path]:
     paths = [folder / f"{name}.json" for name in names_of]
     hidden = folder / f".{names_of[0]}.tmp"
     try:
-        hidden.write_bytes(msgspec.json.format(msgspec.json.encode(model), indent=1))
+        hidden.write_bytes(text := msgspec.json.format(msgspec.json.encode(model), indent=1))
         for path in paths:
             path.unlink(missing_ok=True)
-            path.hardlink_to(hidden)
+            _link(path, hidden, text)
     finally:
         hidden.unlink(missing_ok=True)
     names = defaultdict[tuple[int, int], list[Path]](list)
@@ -46,3 +49,17 @@ def keep(directory: Path, plan_ids: Sequence[str], model: Model) -> list[Path]:
         for path in names[written]:
             path.unlink()
     return paths
+
+
+def _link(path: Path, to: Path, text: bytes) -> None:
+    """The file under another name; a copy of it where the file system has no such links (some mounts)."""
+    try:
+        path.hardlink_to(to)
+    except OSError as e:
+        if e.errno not in NO_LINKS:
+            raise
+        try:
+            path.write_bytes(text)
+        except OSError:
+            path.unlink(missing_ok=True)
+            raise

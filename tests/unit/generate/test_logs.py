@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
@@ -146,3 +147,9 @@ def test_interrupted_day_leaves_no_file_behind(tmp_path: Path) -> None:
         generate(tmp_path / "log", SPEC, seed=5, progress=stop)
     assert not list(tmp_path.rglob("*.tmp"))
     assert not (tmp_path / "log" / "truth.json").exists()
+
+
+def test_a_begin_beyond_all_calendars_is_refused_by_its_name() -> None:
+    """Microseconds, say: it died at the first date."""
+    with pytest.raises(msgspec.ValidationError, match="start_ms"):
+        msgspec.convert({"start_ms": 1_767_571_200_000_000}, Spec)

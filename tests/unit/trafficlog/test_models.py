@@ -49,3 +49,13 @@ def test_a_model_that_cannot_be_kept_leaves_nothing_behind(tmp_path: Path, monke
     with pytest.raises(OSError, match="No space left"):
         models.keep(tmp_path, ["p-1"], model())
     assert not list((tmp_path / models.FOLDER).iterdir())
+
+
+def test_a_mount_without_hard_links_keeps_models_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(self: Path, target: Path) -> None:
+        raise OSError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(Path, "hardlink_to", refused)
+    paths = models.keep(tmp_path, ["p-1", "p-2"], model())
+    assert [read_model(p) for p in paths] == [model(), model()]
+    assert len(list((tmp_path / models.FOLDER).iterdir())) == 2

@@ -23,7 +23,9 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     days: Annotated[float, Meta(gt=0, le=3650, description="how much time")] = 30.0
     window_s: Annotated[int, Meta(ge=1, le=3600, description="one measurement")] = 60
-    start_ms: Annotated[int, Meta(ge=0, description="begin, ms since 1970")] = MONDAY_MS + OFFSET_MS
+    start_ms: Annotated[int, Meta(ge=0, le=4_102_444_800_000, description="begin, ms since 1970")] = (
+        MONDAY_MS + OFFSET_MS
+    )
     topologies: Annotated[int, Meta(ge=1, le=100)] = 1
     nodes: Annotated[int, Meta(ge=2, le=1000, description="supervisors of each topology")] = 4
     parallelism: Annotated[int, Meta(ge=1, le=400, description="executors of the wide components")] = 6
