@@ -230,9 +230,15 @@ class TrafficLogSection(Section, frozen=True, kw_only=True):
         ),
     ] = None
     retention_days: Annotated[float, Meta(gt=0, le=3650, description="how long windows and decisions are kept")] = 30.0
-    max_mb: Annotated[float, Meta(ge=1, le=10_000_000, description="how much is kept; the oldest is removed first")] = (
-        2048.0
-    )
+    max_mb: Annotated[
+        float,
+        Meta(
+            ge=1,
+            le=10_000_000,
+            description="how much of the tables is kept; the oldest is removed first; "
+            "condensed days, models of plans and the audit log come on top",
+        ),
+    ] = 2048.0
 
 
 class ApiSection(Section, frozen=True, kw_only=True):
