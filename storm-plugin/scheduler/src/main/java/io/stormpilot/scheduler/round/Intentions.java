@@ -15,6 +15,7 @@ final class Intentions {
 
   private final PilotConfig config;
   private final View view;
+  private final Slots slots;
   private final boolean justLeads;
   private final long now;
   private int plansApplied;
@@ -22,11 +23,13 @@ final class Intentions {
   /**
    * Make one for a round.
    *
+   * @param slots as the round begins
    * @param justLeads this Nimbus began to lead a moment ago
    */
-  Intentions(PilotConfig config, View view, boolean justLeads, long now) {
+  Intentions(PilotConfig config, View view, Slots slots, boolean justLeads, long now) {
     this.config = config;
     this.view = view;
+    this.slots = slots;
     this.justLeads = justLeads;
     this.now = now;
   }
@@ -81,7 +84,9 @@ final class Intentions {
       }
       return goesOn ? Intent.MOVE : Intent.STILL;
     }
-    if (!nowhere) {
+    boolean lost = nowhere && m.loss().happened(slots::isOffered);
+    boolean unheard = lost && justLeads && topology.held() == null && m.inForce() != null;
+    if (!nowhere || (lost && !unheard)) {
       return goesOn && topology.held() == null ? Intent.MOVE : Intent.REPAIR;
     }
     if (topology.held() != null) {

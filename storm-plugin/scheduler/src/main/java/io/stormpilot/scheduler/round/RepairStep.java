@@ -80,7 +80,8 @@ final class RepairStep {
 
   /**
    * Supervisors that lost two workers or more at once, and have none left: their host is gone, and
-   * Nimbus will notice in a moment.
+   * Nimbus will notice in a moment. Where several are, and nobody runs elsewhere, it rather is
+   * Nimbus that hears nothing.
    */
   private static Set<String> silent(Collection<TopologyContext> topologies, Cluster cluster) {
     Map<String, Integer> lost = new HashMap<>();
@@ -93,7 +94,8 @@ final class RepairStep {
     for (WorkerSlot slot : cluster.getUsedSlots()) {
       lost.remove(slot.getNodeId());
     }
-    return lost.keySet();
+    boolean nobodyRuns = topologies.stream().allMatch(t -> t.current().isEmpty());
+    return nobodyRuns && lost.size() > 1 ? Set.of() : lost.keySet();
   }
 
   /** Repair one topology; a fault in it leaves its lost executors waiting, and nobody else's. */

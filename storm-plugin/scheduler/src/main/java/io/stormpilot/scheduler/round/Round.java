@@ -111,7 +111,7 @@ public final class Round {
     }
     boolean justLeads = memory.leadsForLessThan(config.takeOverGraceMs(), now);
     Map<String, Intent> intents = new TreeMap<>();
-    Intentions intentions = new Intentions(config, view, justLeads, now);
+    Intentions intentions = new Intentions(config, view, slots, justLeads, now);
     topologies.forEach((id, topology) -> intents.put(id, intentions.of(topology)));
     MoveStep.Result moved =
         new MoveStep(topologies, slots, cluster, memory, config, justLeads, now)

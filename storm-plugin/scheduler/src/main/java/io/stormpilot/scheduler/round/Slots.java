@@ -86,10 +86,15 @@ public final class Slots {
             || knownPorts.of(slot.getNodeId()).contains(slot.getPort()));
   }
 
+  /** A port of a live supervisor that Storm does not hide this round. */
+  public boolean isOffered(WorkerSlot slot) {
+    return isAlive(slot.getNodeId())
+        && supervisors.get(slot.getNodeId()).getAllPorts().contains(slot.getPort());
+  }
+
   /** A port that is offered this round, on a supervisor that may be given work. */
   public boolean isVisible(WorkerSlot slot) {
-    return isUsable(slot.getNodeId())
-        && supervisors.get(slot.getNodeId()).getAllPorts().contains(slot.getPort());
+    return isUsable(slot.getNodeId()) && isOffered(slot);
   }
 
   /** New work can take this slot now. */

@@ -35,6 +35,7 @@ public final class TopologyMemory {
   private boolean everAssigned;
   private Placement placement = Placement.NONE;
   private Placement lastWhole = Placement.NONE;
+  private final Loss loss = new Loss();
   private long placedSinceMs;
   private boolean sawItBegin;
   private Map<WorkerSlot, Long> startedMs = Map.of();
@@ -91,6 +92,9 @@ public final class TopologyMemory {
     learned = true;
     if (lastWhole.isEmpty() && before != null) {
       lastWhole = before;
+      if (current.isEmpty()) {
+        loss.observe(before);
+      }
     }
     Plan plan = entry == null ? null : entry.plan();
     boolean aboutThisPlan =
@@ -250,6 +254,7 @@ public final class TopologyMemory {
       sawItBegin = !first;
     }
     everAssigned |= !placement.isEmpty();
+    loss.observe(placement);
     if (placement.slots().size() == executors && executors > 0) {
       lastWhole = placement;
       unrepaired = null;
@@ -347,6 +352,10 @@ public final class TopologyMemory {
   /** Whether it was another one before, or the topology was found like this. */
   boolean sawItBegin() {
     return sawItBegin;
+  }
+
+  Loss loss() {
+    return loss;
   }
 
   /** The last placement that had every executor. */

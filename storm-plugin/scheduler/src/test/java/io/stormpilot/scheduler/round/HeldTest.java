@@ -8,6 +8,8 @@ import io.stormpilot.scheduler.state.PilotConfig;
 import java.util.Map;
 import java.util.Set;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** While an operator has paused a topology or turned it off. */
 class HeldTest {
@@ -95,6 +97,47 @@ class HeldTest {
 
     assertEquals("sup-1:6700", story.slotOf("t", "3-4"));
     story.assertNobodyLost();
+  }
+
+  /** Storm shows it like a topology that a user rebalances. */
+  @ParameterizedTest
+  @ValueSource(booleans = {true, false})
+  void whileHeldATopologyThatIsLostAsAWholeKeepsItsPlan(boolean paused) {
+    Story story = new Story(3, 4).topology("t", 1, 4).running("t", "sup-0:6700", "1-4");
+    story.publish(story.plan("t", "p-1", "sup-0:6700=1-4"));
+    story.round();
+    if (paused) {
+      story.pause(Notation.name("t"));
+    } else {
+      story.modes = new Modes(Map.of(Notation.name("t"), Mode.OFF), null);
+    }
+
+    story.loseExecutorsOn("sup-0");
+    story.round();
+
+    assertEquals("sup-0:6701", story.slotOf("t", "1-4"));
+    assertEquals("moving/OK", story.state("t"));
+    story.round();
+    assertEquals("applied/OK", story.state("t"));
+    assertEquals("p-1", story.status("t").inForcePlanId());
+  }
+
+  @Test
+  void whilePausedATopologyThatANewLeaderHasNotHeardOfKeepsItsSlotsAndItsPlan() {
+    Story story = Story.twoWorkers();
+    story.publish(story.plan("t", "p-1", "sup-0:6700=1-2", "sup-1:6700=3-4"));
+    story.round();
+    story.pause("_all");
+    Map<String, Set<Integer>> before = story.placement("t");
+
+    story.failOver();
+    story.loseExecutorsOn("sup-0");
+    story.loseExecutorsOn("sup-1");
+    story.round();
+
+    assertEquals(before, story.placement("t"));
+    story.round();
+    assertEquals("applied/OK", story.state("t"));
   }
 
   @Test

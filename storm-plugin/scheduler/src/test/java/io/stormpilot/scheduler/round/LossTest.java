@@ -9,6 +9,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.stream.Collectors;
 import org.apache.logging.log4j.Level;
 import org.apache.logging.log4j.LogManager;
 import org.apache.logging.log4j.core.LogEvent;
@@ -125,6 +126,98 @@ class LossTest {
     story.showPort("sup-0", 6700);
     story.round();
     assertEquals("applied/OK", story.state("t"));
+  }
+
+  /** Topology "t" on three supervisors, as its plan says. */
+  private static Story planned(int workerCount, String... workers) {
+    Story story = new Story(3, 4).topology("t", workerCount, 4).running("t", workers);
+    story.publish(story.plan("t", "p-1", workers));
+    story.round();
+    assertEquals("applied/OK", story.state("t"));
+    return story;
+  }
+
+  private static Set<String> supervisorsOf(Story story) {
+    return story.placement("t").keySet().stream()
+        .map(slot -> slot.split(":")[0])
+        .collect(Collectors.toSet());
+  }
+
+  @Test
+  void aTopologyOfOneWorkerThatIsLostGoesToAnotherPortAndThePlanStaysApplied() {
+    Story story = planned(1, "sup-0:6700=1-4");
+
+    story.loseWorker("sup-0:6700");
+    story.round();
+
+    assertEquals("sup-0:6701", story.slotOf("t", "1-4"));
+    assertEquals("moving/OK", story.state("t"));
+    story.round();
+    assertEquals("applied/OK", story.state("t"));
+  }
+
+  @Test
+  void aTopologyThatDoesNotComeUpOnItsOnlySupervisorGoesElsewhere() {
+    Story story = planned(1, "sup-0:6700=1-4");
+
+    story.loseExecutorsOn("sup-0");
+    story.round();
+    assertEquals(Set.of("sup-0"), supervisorsOf(story));
+    story.pass(130_000);
+    story.loseExecutorsOn("sup-0");
+    story.round();
+
+    assertFalse(supervisorsOf(story).contains("sup-0"), "it had its chance");
+    assertEquals("degraded/SUPERVISOR_LOST", story.state("t"), "the controller is to know");
+    story.assertNobodyLost();
+  }
+
+  @Test
+  void aTopologyWhoseOnlySupervisorLostAllItsWorkersAtOnceGoesElsewhere() {
+    Story story = planned(2, "sup-0:6700=1-2", "sup-0:6701=3-4");
+
+    story.loseExecutorsOn("sup-0");
+    story.round();
+
+    assertFalse(supervisorsOf(story).contains("sup-0"));
+    assertEquals("degraded/SUPERVISOR_LOST", story.state("t"));
+    story.assertNobodyLost();
+  }
+
+  @Test
+  void whereNimbusHearsOfNobodyItsSupervisorsAreTrusted() {
+    Story story = planned(4, "sup-0:6700=1", "sup-0:6701=2", "sup-1:6700=3", "sup-1:6701=4");
+
+    story.loseExecutorsOn("sup-0");
+    story.loseExecutorsOn("sup-1");
+    story.round();
+    story.round();
+
+    assertEquals(Set.of("sup-0", "sup-1"), supervisorsOf(story));
+    assertEquals("applied/OK", story.state("t"));
+  }
+
+  /** Its ports are hidden for a round only; the controller's new plan is carried out. */
+  @Test
+  void aTopologyThatIsLostAndHasNoPlaceStaysLostUntilItIsPlacedOrGetsANewPlan() {
+    for (boolean planned : new boolean[] {true, false}) {
+      Story story = planned(1, "sup-0:6700=1-4");
+      for (String supervisor : List.of("sup-0", "sup-1", "sup-2")) {
+        story.blacklist(supervisor);
+      }
+      story.loseExecutorsOn("sup-0");
+      story.round();
+      story.round();
+      assertEquals("degraded/NO_FREE_SLOT", story.state("t"));
+
+      story.unblacklist("sup-1");
+      if (planned) {
+        story.unblacklist("sup-2");
+        story.publish(story.plan("t", "p-2", "sup-2:6700=1-4"));
+      }
+      story.round();
+      assertEquals(Set.of(planned ? "sup-2" : "sup-1"), supervisorsOf(story));
+    }
   }
 
   @Test
