@@ -23,6 +23,9 @@ STARTING_MS = 30_000
 ANSWER_MS = 60_000
 """Longest time until the scheduler plug-in answers to a plan or repairs a placement: a few of its rounds."""
 
+SET_ASIDE = "SET_ASIDE"
+"""The plug-in's code where the plan was set aside in a pause, in mode `off` or by isolation, and that has ended."""
+
 
 @dataclass(frozen=True)
 class TopologyState:
@@ -93,14 +96,21 @@ class TopologyState:
 
     @property
     def rebalanced(self) -> bool:
-        """Whether a user changed its workers or parallelism after the plan was made."""
+        """Whether Storm placed it anew after the plan was made: a user changed it, or plans were not applied."""
         plan, status = self.plan, self.status
         if plan is None:
             return False
         if status is not None and status.plan_id == plan.plan_id and status.state == "fallback":
-            return status.code in ("WORKERS_CHANGED", "EXECUTORS_CHANGED")
+            return status.code in ("WORKERS_CHANGED", "EXECUTORS_CHANGED", SET_ASIDE)
         planned = sorted(e for w in plan.workers for e in w.executors)
         return planned != sorted((e.start, e.end) for e in self.topology.executors)
+
+    @property
+    def why_rebalanced(self) -> str:
+        """A clause: why Storm placed it anew, given that it did."""
+        if self.status is not None and self.status.code == SET_ASIDE:
+            return "its plan was set aside while no plans were applied"
+        return "the executors were changed by a user"
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@
 - OVERLOAD: a node has been over B(n) for longer than X(n), and the plan lowers its load [A13 3.3]; or a forecast
   predicts that it will be, where plans are made for the next hour (model/forecast.py).
 - REPAIR: the plug-in placed lost executors; the running placement becomes the plan, and is improved after a cool-down.
-- REBALANCED: a user changed workers or parallelism: a better plan at once, else the running placement becomes the plan.
+- REBALANCED: a user changed it, or its plan was set aside in a pause: a better plan at once, else what runs becomes it.
 - GAIN: inter-node traffic falls by R or more, N cycles in a row [A13 3.3], and that pays for the restarts. Ours: N
   grows with the number of plans that moved the topology within the hour.
 - NEW_SUPERVISOR: a supervisor is new or returned, and stayed: less gain is enough, or relief of the busiest node.
@@ -109,7 +109,7 @@ class _Case:
             return overfull, self.memory.missed(t.id)
         reason, text = Reason.GAIN, self._falls()
         if subject.rebalanced:
-            reason, text = Reason.REBALANCED, f"the executors were changed by a user; {text}"
+            reason, text = Reason.REBALANCED, f"{subject.why_rebalanced}; {text}"
         elif fills and self.gain < config.gain_threshold_ratio:
             reason, text = Reason.NEW_SUPERVISOR, f"{', '.join(fills)} came and is used; {text}"
         act = self._act(reason, text, self.gain, threshold, self._promise("inter_node_share"))
@@ -253,7 +253,7 @@ class _Case:
         elif subject.torn:
             text = "only a part of the last plan set was written; what runs is kept as the plan"
         elif subject.rebalanced:
-            text = "the executors were changed by a user; what Storm made of it is kept as the plan, nothing moves"
+            text = f"{subject.why_rebalanced}; what Storm made of it is kept as the plan, nothing moves"
         else:
             text = "what was repaired is kept as the plan; nothing moves"
             if self.moved and self.gain > 0 and (rest_s := cool_down_after_repair(self.own.decide)) > 0:

@@ -146,7 +146,8 @@ class Reason(enum.StrEnum):
     )
     REBALANCED = _trigger(
         "REBALANCED",
-        "a user changed workers or parallelism: a better plan at once, else what Storm made of it becomes the plan",
+        "a user changed workers or parallelism, or the plan was set aside while no plans were applied: a better plan "
+        "at once, else what Storm made of it becomes the plan",
         voluntary=True,
         may_restart=False,
     )

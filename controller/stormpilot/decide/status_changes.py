@@ -51,6 +51,7 @@ ANSWERS: Mapping[State, tuple[str, ...]] = {
     "fallback": (
         "WORKERS_CHANGED",
         "EXECUTORS_CHANGED",
+        "SET_ASIDE",
         "PAUSED",
         "MODE_OFF",
         "ISOLATED",

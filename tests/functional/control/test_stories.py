@@ -168,11 +168,12 @@ def test_restart_time_is_learnt_from_our_moves_and_outlives_the_controller() -> 
 # --- triggers ---------------------------------------------------------------------------------------------------------
 
 
-def test_rebalanced_topology_is_planned_anew_at_once_not_after_the_cool_down() -> None:
+@pytest.mark.parametrize("code", ["WORKERS_CHANGED", "SET_ASIDE"])
+def test_rebalanced_topology_is_planned_anew_at_once_not_after_the_cool_down(code: str) -> None:
     w, t = world()
     w.tell(20)
     assert len(w.applied) == 1
-    w.place(t, SPREAD, "fallback", "WORKERS_CHANGED")
+    w.place(t, SPREAD, "fallback", code)
     said = w.tell(60)
     assert said[0] == "INSUFFICIENT_METRICS", "without measurements a plan would be blind"
     assert "REBALANCED" in said

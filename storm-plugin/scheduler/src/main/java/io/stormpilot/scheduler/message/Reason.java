@@ -61,6 +61,11 @@ public enum Reason {
    * a user after the plan was made.
    */
   EXECUTORS_CHANGED,
+  /**
+   * The plan was set aside while no plans were applied (a pause, mode {@code off}, isolation),
+   * which has ended; the controller makes a new one.
+   */
+  SET_ASIDE,
   /** Executors were lost with their supervisor or worker and placed anew. */
   SUPERVISOR_LOST,
   /** The placement differs from the plan in force, and not by our doing. */

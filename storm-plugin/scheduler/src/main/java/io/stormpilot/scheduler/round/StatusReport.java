@@ -89,7 +89,7 @@ final class StatusReport {
   }
 
   private StatusText fallback(TopologyContext topology) {
-    Rejection aside = topology.memory().setAside();
+    Rejection aside = setAside(topology);
     String asideId = topology.memory().setAsidePlanId();
     String who = who(topology);
     Rejection waiting = topology.memory().waiting();
@@ -116,6 +116,22 @@ final class StatusReport {
       return new StatusText(State.FALLBACK, Reason.MODE_OFF, "mode off: " + stays(who), null, null);
     }
     return new StatusText(State.FALLBACK, Reason.NO_PLAN, "no plan; " + who, null, null);
+  }
+
+  /** Why the plan in force was set aside, or null; a pause, say, may have ended since. */
+  private static Rejection setAside(TopologyContext topology) {
+    Rejection aside = topology.memory().setAside();
+    if (aside == null || aside.reason() == topology.held()) {
+      return aside;
+    }
+    String when =
+        switch (aside.reason()) {
+          case PAUSED -> "in a pause";
+          case MODE_OFF -> "in mode off";
+          case ISOLATED -> "while the topology was isolated";
+          default -> null;
+        };
+    return when == null ? aside : new Rejection(Reason.SET_ASIDE, "the plan was set aside " + when);
   }
 
   /** Who places what runs nowhere; an isolated topology is that scheduler's in all it does. */

@@ -28,7 +28,8 @@ public final class TopologyMemory {
           Reason.EXECUTORS_CHANGED,
           Reason.ISOLATED,
           Reason.PAUSED,
-          Reason.MODE_OFF);
+          Reason.MODE_OFF,
+          Reason.SET_ASIDE);
 
   private final long firstSeenMs;
   private boolean learned;

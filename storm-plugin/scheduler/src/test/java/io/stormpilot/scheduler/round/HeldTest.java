@@ -1,6 +1,7 @@
 package io.stormpilot.scheduler.round;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.stormpilot.scheduler.message.Mode;
 import io.stormpilot.scheduler.state.Modes;
@@ -157,5 +158,32 @@ class HeldTest {
     Map<String, Set<Integer>> before = story.placement("t");
     story.round();
     assertEquals(before, story.placement("t"), "what the user did is not undone");
+  }
+
+  /** The controller plans anew what is told like this. */
+  @Test
+  void onceAPauseHasEndedTheStatusSaysThatThePlanWasSetAsideInIt() {
+    Story story = Story.twoWorkers();
+    story.publish(story.plan("t", "p-1", "sup-2:6700=1", "sup-1:6700=2-4"));
+    story.round();
+    story.round();
+    story.pause("_all");
+    story.rebalance("t", 2, 4);
+    story.round();
+
+    story.resume("_all");
+    for (int leader = 0; leader < 2; leader++) {
+      story.round();
+      assertEquals("fallback/SET_ASIDE", story.state("t"));
+      assertEquals("p-1", story.status("t").planId());
+      assertTrue(story.text("t").startsWith("the plan was set aside in a pause; "));
+      story.failOver();
+    }
+
+    story.publish(story.plan("t", "p-2", "sup-0:6700=1-2", "sup-1:6700=3-4"));
+    story.pass(60_000);
+    story.round();
+    story.round();
+    assertEquals("applied/OK", story.state("t"));
   }
 }
