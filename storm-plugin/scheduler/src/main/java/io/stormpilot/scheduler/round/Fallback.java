@@ -354,7 +354,7 @@ public final class Fallback {
     Map<String, Rejection> waiting = new HashMap<>();
     for (TopologyDetails topology : delegated) {
       String id = topology.getId();
-      if (!copy.needsScheduling(topology)) {
+      if (!copy.waits(topology)) {
         copy.setStatusIfAbsent(id, FULLY_SCHEDULED);
       } else if (Objects.requireNonNullElse(copy.getStatus(id), "").contains(NO_ROOM)) {
         Rejection why = precedence.waits(topology, copy);

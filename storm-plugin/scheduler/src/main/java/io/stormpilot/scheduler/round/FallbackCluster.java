@@ -30,6 +30,7 @@ public final class FallbackCluster extends Cluster {
 
   private final Topologies delegated;
   private List<TopologyDetails> turn = List.of();
+  private final Set<String> tried = new HashSet<>();
   private final boolean open;
 
   /**
@@ -67,7 +68,7 @@ public final class FallbackCluster extends Cluster {
 
   @Override
   public boolean needsSchedulingRas(TopologyDetails topology) {
-    return isDelegated(topology.getId()) && super.needsSchedulingRas(topology);
+    return !tried.contains(topology.getId()) && waits(topology);
   }
 
   @Override
@@ -77,9 +78,18 @@ public final class FallbackCluster extends Cluster {
     }
   }
 
-  /** What a fallback that has an order schedules next; of these it stops who is in it. */
+  /**
+   * What a fallback that has an order schedules next; of these it stops who is in it. Who was in a
+   * turn before and found no place is not tried again: one may take as long as its owner allows.
+   */
   void turn(List<TopologyDetails> topologies) {
+    turn.stream().filter(this::needsSchedulingRas).forEach(t -> tried.add(t.getId()));
     turn = topologies;
+  }
+
+  /** Whether executors of a topology that is left to the fallback have no slot. */
+  boolean waits(TopologyDetails topology) {
+    return isDelegated(topology.getId()) && super.needsSchedulingRas(topology);
   }
 
   List<TopologyDetails> turn() {

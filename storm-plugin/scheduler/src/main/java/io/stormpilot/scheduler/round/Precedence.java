@@ -3,6 +3,7 @@ package io.stormpilot.scheduler.round;
 import io.stormpilot.scheduler.message.Reason;
 import io.stormpilot.scheduler.message.Rejection;
 import java.util.ArrayList;
+import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Set;
 import org.apache.storm.scheduler.Cluster;
@@ -23,22 +24,23 @@ record Precedence(List<TopologyDetails> order, Set<String> delegated, Set<String
 
   /**
    * What the scheduler is handed, one list after the other: it places who waits, and stops nobody
-   * but those after it in the list. Who stays and has lost executors has a turn of its own.
+   * but those after it in the list. Who stays and has lost executors has a turn of its own, with
+   * those whom it may stop.
    */
   List<List<TopologyDetails>> turns(Cluster cluster) {
     int planned = lastPlanned(cluster);
-    List<TopologyDetails> others = new ArrayList<>();
+    Set<TopologyDetails> others = new LinkedHashSet<>();
     List<Integer> lost = new ArrayList<>();
     for (int place = 0; place < order.size(); place++) {
       TopologyDetails t = order.get(place);
       boolean stays = place < planned && !givenUp.contains(t.getId()) && runs(t, cluster);
       if (delegated.contains(t.getId()) && !stays) {
         others.add(t);
-      } else if (delegated.contains(t.getId()) && cluster.needsScheduling(t)) {
+      } else if (delegated.contains(t.getId()) && cluster.needsSchedulingRas(t)) {
         lost.add(place);
       }
     }
-    List<List<TopologyDetails>> turns = new ArrayList<>(List.of(others));
+    List<List<TopologyDetails>> turns = new ArrayList<>(List.of(List.copyOf(others)));
     for (int place : lost) {
       List<TopologyDetails> turn = new ArrayList<>(order.subList(place, order.size()));
       turn.removeIf(t -> t != order.get(place) && !others.contains(t));

@@ -3,11 +3,14 @@ package io.stormpilot.scheduler.round;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Set;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.apache.storm.Config;
+import org.apache.storm.scheduler.Cluster;
+import org.apache.storm.scheduler.Topologies;
 import org.apache.storm.scheduler.resource.ResourceAwareScheduler;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
@@ -20,7 +23,7 @@ class PrecedenceTest {
 
   private static final double POINTS = 10; // of CPU of an executor, Storm's default
 
-  private final ResourceAwareScheduler scheduler = new ResourceAwareScheduler();
+  private final Counting scheduler = new Counting();
 
   @AfterEach
   void cleanUp() {
@@ -123,6 +126,101 @@ class PrecedenceTest {
       submit(story, "a-0", 0).round();
       assertEquals(Set.of("a-1", "a-2"), running(story), "it has given up that room, not this");
     }
+  }
+
+  /** Storm's, which counts how often it is asked, and for whom it searches a place. */
+  private static final class Counting extends ResourceAwareScheduler {
+    private int calls;
+    private final List<String> tried = new ArrayList<>();
+
+    @Override
+    public void schedule(Topologies topologies, Cluster cluster) {
+      calls++;
+      ((FallbackCluster) cluster)
+          .turn().stream()
+              .filter(cluster::needsSchedulingRas)
+              .forEach(topology -> tried.add(topology.getId()));
+      super.schedule(topologies, cluster);
+    }
+  }
+
+  /**
+   * Topologies that run in fewer workers than they ask for, as the ResourceAwareScheduler places
+   * them, before one with a plan; and two that wait for more room than there is.
+   */
+  private Story crowded(int running) {
+    Story story = new Story(1, 12).fallback(scheduler).cpuPerSupervisor(40 * POINTS);
+    for (int i = 0; i < running; i++) {
+      runs(story, "b-" + i, 10, 6700 + i);
+      story.topology("b-" + i, 4, 4);
+    }
+    runs(story, "z", 20, 6708);
+    plan(story, "z", 6708);
+    submit(story, "a-0", 0).topology("a-0", 1, 50);
+    submit(story, "a-1", 29).topology("a-1", 1, 50);
+    story.controllerUp(false);
+    story.round();
+    assertEquals("applied/OK", story.state("z"));
+    assertEquals("fallback/NO_PLAN", story.state("b-0"));
+    scheduler.calls = 0;
+    scheduler.tried.clear();
+    return story;
+  }
+
+  @Test
+  void workersThatATopologyAsksForInVainCostNoTurn() {
+    Story story = crowded(5);
+
+    story.round();
+
+    assertEquals(1, scheduler.calls);
+    assertEquals(List.of("a-0", "a-1"), scheduler.tried);
+    assertEquals("fallback/LOWER_PRIORITY_HAS_PLAN", story.state("a-0"));
+  }
+
+  @Test
+  void whoWaitsIsTriedOnceInARoundHoweverManyHaveLostExecutors() {
+    Story story = crowded(3);
+    for (int i = 0; i < 3; i++) {
+      story.running("b-" + i, "sup-0:670" + i, "1-2");
+      story.running("b-" + i, "sup-0:670" + (i + 3), "3-4");
+      story.loseWorker("sup-0:670" + (i + 3));
+    }
+
+    story.round();
+
+    assertEquals(List.of("a-0", "a-1", "b-0", "b-1", "b-2"), scheduler.tried);
+    for (int i = 0; i < 3; i++) {
+      story.assertRunning("b-" + i, 1, 2, 3, 4);
+    }
+    assertEquals("fallback/LOWER_PRIORITY_HAS_PLAN", story.state("a-0"));
+  }
+
+  private static Story asks(Story story, String id, int priority, double points, int executors) {
+    return story
+        .topologyConf(id, Config.TOPOLOGY_PRIORITY, priority)
+        .topologyConf(id, Config.TOPOLOGY_COMPONENT_CPU_PCORE_PERCENT, points)
+        .topology(id, 1, executors);
+  }
+
+  /** As Storm's own does in one call: another supervisor has room for it, not for them. */
+  @Test
+  void whoIsStoppedForLostExecutorsIsPlacedElsewhereInTheSameRound() {
+    Story story = new Story(2, 4).fallback(scheduler).cpuPerSupervisor(40);
+    asks(story, "a-1", 10, 10, 3)
+        .running("a-1", "sup-0:6700", "1")
+        .running("a-1", "sup-0:6701", "2-3");
+    asks(story, "a-2", 20, 8, 3).running("a-2", "sup-1:6700", "1-3");
+    story.publish(story.plan("a-2", "p-2", "sup-1:6700=1-3"));
+    asks(story, "a-3", 25, 5, 1).running("a-3", "sup-0:6702", "1").controllerUp(false);
+    story.round();
+    assertEquals("applied/OK", story.state("a-2"));
+
+    story.cpuPerSupervisor(31).loseWorker("sup-0:6701");
+    story.round();
+
+    story.assertNobodyLost();
+    assertTrue(story.slotOf("a-3", "1").startsWith("sup-1:"));
   }
 
   @Test
