@@ -7,7 +7,6 @@ import io.stormpilot.scheduler.state.Isolation;
 import io.stormpilot.scheduler.state.SchedulingKeys;
 import io.stormpilot.scheduler.state.Sites;
 import java.util.ArrayDeque;
-import java.util.ArrayList;
 import java.util.Deque;
 import java.util.HashMap;
 import java.util.HashSet;
@@ -21,12 +20,10 @@ import org.apache.storm.metric.StormMetricsRegistry;
 import org.apache.storm.scheduler.Cluster;
 import org.apache.storm.scheduler.DefaultScheduler;
 import org.apache.storm.scheduler.EvenScheduler;
-import org.apache.storm.scheduler.ExecutorDetails;
 import org.apache.storm.scheduler.IScheduler;
 import org.apache.storm.scheduler.IsolationScheduler;
 import org.apache.storm.scheduler.Topologies;
 import org.apache.storm.scheduler.TopologyDetails;
-import org.apache.storm.scheduler.WorkerSlot;
 import org.apache.storm.scheduler.multitenant.MultitenantScheduler;
 import org.apache.storm.scheduler.resource.ResourceAwareScheduler;
 import org.apache.storm.utils.ObjectReader;
@@ -76,6 +73,9 @@ public final class Fallback {
 
   /** What it could not tell, and was logged. */
   private final Set<String> untold = new HashSet<>();
+
+  /** Topologies (ids) that it, being resource-aware, placed outside their sites; they wait. */
+  private final Set<String> strays = new HashSet<>();
 
   private final long refreshMs;
   private long refreshedMs = Long.MIN_VALUE;
@@ -140,7 +140,7 @@ public final class Fallback {
 
   /**
    * Whether any free slot is as good to it as another. Where it is not, its choice is kept, but for
-   * executors outside the site that they require.
+   * topologies with executors outside the site that they require.
    */
   boolean countsSlotsOnly() {
     return COUNT_SLOTS_ONLY.contains(scheduler.getClass());
@@ -250,12 +250,16 @@ public final class Fallback {
    * @param failures by topology id, what went wrong: it is as it was
    * @param waiting by topology id, why executors got no slot that it had for them
    * @param evicted other topologies (ids) that left hosts which are an isolated one's now
+   * @param strays topologies (ids) of which it placed nobody, for it would go by no site
    */
   public record Outcome(
-      Map<String, String> failures, Map<String, Rejection> waiting, Set<String> evicted) {
+      Map<String, String> failures,
+      Map<String, Rejection> waiting,
+      Set<String> evicted,
+      Set<String> strays) {
 
-    private Outcome() {
-      this(new HashMap<>(), new HashMap<>(), new HashSet<>());
+    private Outcome(Set<String> strays) {
+      this(new HashMap<>(), new HashMap<>(), new HashSet<>(), strays);
     }
   }
 
@@ -266,7 +270,8 @@ public final class Fallback {
    * @param givenUp those of them (ids) whose plan was taken away
    */
   public Outcome schedule(Cluster cluster, List<TopologyDetails> delegated, Set<String> givenUp) {
-    Outcome outcome = new Outcome();
+    strays.retainAll(ids(delegated.stream().filter(cluster::needsSchedulingRas).toList()));
+    Outcome outcome = new Outcome(strays);
     asked = false;
     failed = false;
     Deque<List<TopologyDetails>> parts = new ArrayDeque<>(List.of(delegated));
@@ -297,18 +302,29 @@ public final class Fallback {
     }
     asked = true;
     try {
-      FallbackCluster copy = new FallbackCluster(cluster, delegated, isolates());
+      FallbackCluster copy;
+      List<Change> changes;
+      Map<String, Rejection> outside;
       Map<String, Rejection> waiting = new HashMap<>();
-      if (ranking == null) {
-        scheduler.schedule(copy.getTopologies(), copy);
-      } else {
-        inOrder(copy, delegated, new Precedence(ranking.order(cluster), ids(delegated), givenUp))
-            .forEach(waiting::put);
-      }
-      List<Change> changes = new ArrayList<>();
-      for (Change change : copy.changes(cluster)) {
-        changes.add(withinSites(change, cluster, copy.getTopologies(), waiting));
-      }
+      do { // whom it stops for one that must not go there, it would stop for nothing
+        copy = new FallbackCluster(cluster, delegated, isolates());
+        waiting.clear();
+        if (ranking == null) {
+          scheduler.schedule(copy.getTopologies(), copy);
+        } else {
+          copy.passOver(strays);
+          waiting.putAll(
+              inOrder(
+                  copy,
+                  delegated,
+                  new Precedence(ranking.order(cluster), ids(delegated), givenUp)));
+        }
+        changes = copy.changes(cluster);
+        outside = outside(changes, cluster, copy.getTopologies());
+      } while (ranking != null && strays.addAll(outside.keySet()));
+      Set<String> undone = outside.keySet();
+      changes.removeIf(change -> undone.contains(change.topologyId()));
+      waiting.putAll(outside);
       List<Change> evictions = copy.evictions(cluster, changes, isolation());
       changes.addAll(evictions);
       Throwable refusal = ClusterEdit.carryOut(cluster, changes);
@@ -319,7 +335,9 @@ public final class Fallback {
       outcome.waiting().putAll(waiting);
       for (TopologyDetails topology : delegated) {
         String status = copy.getStatus(topology.getId());
-        if (status != null && !status.equals(cluster.getStatus(topology.getId()))) {
+        if (status != null
+            && !strays.contains(topology.getId())
+            && !status.equals(cluster.getStatus(topology.getId()))) {
           cluster.setStatus(topology.getId(), status);
         }
       }
@@ -371,34 +389,18 @@ public final class Fallback {
   }
 
   /**
-   * The change without executors outside the site that they require: these wait. Only the
-   * ResourceAwareScheduler leaves the others of the topology alone then; with any other scheduler
-   * the topology stays as it is.
+   * Why topologies (by id) must not be changed like this: executors would be outside their site.
    */
-  private Change withinSites(
-      Change change, Cluster cluster, Topologies all, Map<String, Rejection> waiting) {
-    Sites sites = Sites.of(all.getById(change.topologyId()));
-    Set<ExecutorDetails> outside = new HashSet<>();
-    Map<WorkerSlot, Set<ExecutorDetails>> started = new HashMap<>();
-    change
-        .started()
-        .forEach(
-            (slot, executors) -> {
-              String site = Sites.of(cluster.getSupervisorById(slot.getNodeId()));
-              for (ExecutorDetails executor : executors) {
-                if (sites.allows(executor, site)) {
-                  started.computeIfAbsent(slot, s -> new HashSet<>()).add(executor);
-                } else {
-                  outside.add(executor);
-                }
-              }
-            });
-    if (outside.isEmpty()) {
-      return change;
+  private static Map<String, Rejection> outside(
+      List<Change> changes, Cluster cluster, Topologies all) {
+    Map<String, Rejection> outside = new HashMap<>();
+    for (Change change : changes) {
+      Sites sites = Sites.of(all.getById(change.topologyId()));
+      String waiting = sites.waiting(change.outside(sites, cluster));
+      if (!waiting.isEmpty()) {
+        outside.put(change.topologyId(), new Rejection(Reason.NO_SLOT_IN_SITE, waiting));
+      }
     }
-    waiting.put(change.topologyId(), new Rejection(Reason.NO_SLOT_IN_SITE, sites.waiting(outside)));
-    return isResourceAware()
-        ? new Change(change.topologyId(), change.freed(), started)
-        : new Change(change.topologyId(), List.of(), Map.of());
+    return outside;
   }
 }

@@ -30,7 +30,7 @@ public final class FallbackCluster extends Cluster {
 
   private final Topologies delegated;
   private List<TopologyDetails> turn = List.of();
-  private final Set<String> tried = new HashSet<>();
+  private final Set<String> passedOver = new HashSet<>();
   private final boolean open;
 
   /**
@@ -68,7 +68,7 @@ public final class FallbackCluster extends Cluster {
 
   @Override
   public boolean needsSchedulingRas(TopologyDetails topology) {
-    return !tried.contains(topology.getId()) && waits(topology);
+    return !passedOver.contains(topology.getId()) && waits(topology);
   }
 
   @Override
@@ -83,8 +83,13 @@ public final class FallbackCluster extends Cluster {
    * turn before and found no place is not tried again: one may take as long as its owner allows.
    */
   void turn(List<TopologyDetails> topologies) {
-    turn.stream().filter(this::needsSchedulingRas).forEach(t -> tried.add(t.getId()));
+    turn.stream().filter(this::needsSchedulingRas).forEach(t -> passedOver.add(t.getId()));
     turn = topologies;
+  }
+
+  /** These (ids) are not to be placed, and may be stopped for others. */
+  void passOver(Set<String> ids) {
+    passedOver.addAll(ids);
   }
 
   /** Whether executors of a topology that is left to the fallback have no slot. */

@@ -141,7 +141,7 @@ final class RepairStep {
     Returns returns = memory.returns(topology.id());
     Set<String> failing = returns.failing(lost, now - LAUNCHES * config.taskLaunchMs());
     Repair.Outcome outcome =
-        repair(topology, failing).place(topology.id(), lost, before, current, newWorkers);
+        repair(topology, failing, false).place(topology.id(), lost, before, current, newWorkers);
     carryOut(outcome.change());
     if (outcome.change() != null) {
       returns.note(lost, outcome.change().started(), before, now);
@@ -169,8 +169,13 @@ final class RepairStep {
     }
   }
 
-  /** With supervisors that are taken only where there is no other, besides silent ones. */
-  private Repair repair(TopologyContext topology, Set<String> failing) {
+  /**
+   * One for a topology.
+   *
+   * @param failing supervisors that are taken only where there is no other, besides silent ones
+   * @param cpuReserved where no plan tells numbers: declared CPU is a reservation
+   */
+  private Repair repair(TopologyContext topology, Set<String> failing, boolean cpuReserved) {
     Set<String> last = new HashSet<>(silent);
     last.addAll(failing);
     if (taken == null) {
@@ -181,6 +186,7 @@ final class RepairStep {
             topology,
             topologies,
             taken,
+            cpuReserved,
             id -> slots.cpu(id) - cluster.getScheduledCpuForNode(id),
             e -> orZero(topology.details().getTotalCpuReqTask(e)));
     return new Repair(
@@ -250,7 +256,8 @@ final class RepairStep {
         current.isEmpty() ? Map.of() : workersBefore(topology);
     int workers = workersMissing(topology, current);
     Repair.Outcome outcome =
-        repair(topology, Set.of()).place(topology.id(), lost, before, current, workers);
+        repair(topology, Set.of(), resourceAware)
+            .place(topology.id(), lost, before, current, workers);
     carryOut(outcome.change());
     if (outcome.change() != null) {
       LOG.info(

@@ -41,6 +41,7 @@ final class RoomLeft {
   record Need(Amount planned, double declaredCpu) {}
 
   private final PlanRoom own;
+  private final boolean cpuReserved;
   private final Map<String, Supervisor> supervisors;
   private final Map<String, Amount> taken;
   private final ToDoubleFunction<String> freeCpu;
@@ -51,11 +52,13 @@ final class RoomLeft {
 
   private RoomLeft(
       PlanRoom own,
+      boolean cpuReserved,
       Map<String, Supervisor> supervisors,
       Map<String, Amount> taken,
       ToDoubleFunction<String> freeCpu,
       ToDoubleFunction<ExecutorDetails> declaredCpu) {
     this.own = own;
+    this.cpuReserved = cpuReserved;
     this.supervisors = supervisors;
     this.taken = taken;
     this.freeCpu = freeCpu;
@@ -63,15 +66,19 @@ final class RoomLeft {
   }
 
   /** Where no plan tells numbers; parameters are those of {@link #of}. */
-  static RoomLeft unlimited(
-      ToDoubleFunction<String> freeCpu, ToDoubleFunction<ExecutorDetails> declaredCpu) {
-    return new RoomLeft(PlanRoom.NONE, Map.of(), new HashMap<>(), freeCpu, declaredCpu);
+  static RoomLeft unplanned(
+      boolean cpuReserved,
+      ToDoubleFunction<String> freeCpu,
+      ToDoubleFunction<ExecutorDetails> declaredCpu) {
+    Map<String, Amount> taken = new HashMap<>();
+    return new RoomLeft(PlanRoom.NONE, cpuReserved, Map.of(), taken, freeCpu, declaredCpu);
   }
 
   /**
    * For executors of a topology that are to be placed.
    *
    * @param taken what {@link #taken} counted; what comes is added
+   * @param cpuReserved where no plan tells numbers: declared CPU is a reservation
    * @param freeCpu declared CPU of a supervisor that is not taken, in Storm's points
    * @param declaredCpu declared CPU of an executor, same unit
    */
@@ -79,6 +86,7 @@ final class RoomLeft {
       TopologyContext topology,
       Collection<TopologyContext> topologies,
       Map<String, Amount> taken,
+      boolean cpuReserved,
       ToDoubleFunction<String> freeCpu,
       ToDoubleFunction<ExecutorDetails> declaredCpu) {
     PlanRoom own = room(topology);
@@ -92,9 +100,10 @@ final class RoomLeft {
       }
     }
     if (newest == null || own.takes().isEmpty()) {
-      return unlimited(freeCpu, declaredCpu);
+      return unplanned(cpuReserved, freeCpu, declaredCpu);
     }
-    return new RoomLeft(own, newest.room().supervisors(), taken, freeCpu, declaredCpu);
+    Map<String, Supervisor> supervisors = newest.room().supervisors();
+    return new RoomLeft(own, own.cpuReserved(), supervisors, taken, freeCpu, declaredCpu);
   }
 
   /** What the executors of all topologies take now by the numbers of the plans, by supervisor. */
@@ -149,7 +158,7 @@ final class RoomLeft {
 
   /** Declared CPU limits only where it is a reservation. */
   Fit fit(String supervisor, Need need) {
-    boolean tooLittleCpu = own.cpuReserved() && need.declaredCpu() > freeCpu(supervisor) + 1e-6;
+    boolean tooLittleCpu = cpuReserved && need.declaredCpu() > freeCpu(supervisor) + 1e-6;
     return tooLittleCpu ? Fit.NEVER : plannedFit(supervisor, need.planned());
   }
 

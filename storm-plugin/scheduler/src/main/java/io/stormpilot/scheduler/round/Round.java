@@ -21,6 +21,7 @@ import java.util.Map;
 import java.util.Objects;
 import java.util.Set;
 import java.util.TreeMap;
+import java.util.function.Supplier;
 import java.util.stream.Collectors;
 import org.apache.storm.scheduler.Cluster;
 import org.apache.storm.scheduler.Topologies;
@@ -120,9 +121,11 @@ public final class Round {
     // Slots that a refused move was to leave are not free.
     RepairStep repair = repair(topologies, moved.refused() ? slots() : slots, justLeads);
     with(Intent.REPAIR, topologies, intents).forEach(repair::run);
-    Fallback.Outcome delegated = delegate(with(Intent.FALLBACK, topologies, intents), repair);
+    Supplier<RepairStep> repairAfter = () -> repair(topologies, slots(), justLeads);
+    Fallback.Outcome delegated =
+        delegate(with(Intent.FALLBACK, topologies, intents), repair, repairAfter);
     if (!delegated.evicted().isEmpty()) {
-      RepairStep elsewhere = repair(topologies, slots(), justLeads);
+      RepairStep elsewhere = repairAfter.get();
       delegated.evicted().stream()
           .map(topologies::get)
           .filter(Objects::nonNull)
@@ -259,12 +262,15 @@ public final class Round {
   }
 
   /**
-   * The fallback scheduler knows no sites: where it goes by nothing but free slots, topologies that
-   * require one are placed here. So are lost executors of a topology that it passes over.
+   * The fallback scheduler knows no sites: where it goes by nothing but free slots, or has placed
+   * one outside, topologies that require one are placed here. So are lost executors of a topology
+   * that it passes over.
    *
+   * @param repairAfter makes the step for what it leaves
    * @return what the fallback scheduler did
    */
-  private Fallback.Outcome delegate(List<TopologyContext> topologies, RepairStep repair) {
+  private Fallback.Outcome delegate(
+      List<TopologyContext> topologies, RepairStep repair, Supplier<RepairStep> repairAfter) {
     List<TopologyContext> delegated = new ArrayList<>();
     for (TopologyContext topology : topologies) {
       boolean requiresSites = fallback.countsSlotsOnly() && !topology.sites().isEmpty();
@@ -283,6 +289,11 @@ public final class Round {
                 .map(TopologyContext::id)
                 .collect(Collectors.toSet()));
     delegated.forEach(t -> t.memory().waits(outcome.waiting().get(t.id())));
+    List<TopologyContext> left =
+        delegated.stream().filter(t -> outcome.strays().contains(t.id())).toList();
+    if (!left.isEmpty()) {
+      left.forEach(repairAfter.get()::placeWithoutPlan);
+    }
     return outcome;
   }
 

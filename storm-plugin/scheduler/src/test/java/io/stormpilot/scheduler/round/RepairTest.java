@@ -31,7 +31,7 @@ class RepairTest {
             Set.of(),
             sites::get,
             null,
-            RoomLeft.unlimited(id -> freeCpu.getOrDefault(id, 400.0), e -> 10.0))
+            RoomLeft.unplanned(false, id -> freeCpu.getOrDefault(id, 400.0), e -> 10.0))
         .place(
             "t",
             Notation.executors(lost),

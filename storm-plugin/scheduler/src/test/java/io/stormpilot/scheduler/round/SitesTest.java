@@ -9,6 +9,7 @@ import java.util.Map;
 import java.util.Random;
 import java.util.Set;
 import java.util.TreeSet;
+import org.apache.storm.Config;
 import org.apache.storm.DaemonConfig;
 import org.apache.storm.scheduler.EvenScheduler;
 import org.apache.storm.scheduler.IsolationScheduler;
@@ -194,6 +195,63 @@ class SitesTest {
     assertEquals("fallback/NO_SLOT_IN_SITE", story.state("t"));
     String who = "ResourceAwareScheduler places lost and new executors";
     assertTrue(story.text("t").endsWith(who), story.text("t"));
+  }
+
+  /**
+   * Under the ResourceAwareScheduler "high" runs in the east, where its counts must, and "low" in
+   * the west; then the east is lost.
+   */
+  private static Story eastIsLost(ResourceAwareScheduler scheduler, double pointsOfLow) {
+    Story story = new Story(2, 4).fallback(scheduler).site("sup-1", "west");
+    story.requires("count", "east").cpuPerSupervisor(400).memoryPerSupervisor(16_000);
+    asks(story, "high", 0, 150, 2).running("high", "sup-0:6700", "1-2");
+    asks(story, "low", 29, pointsOfLow, 1).running("low", "sup-1:6700", "1");
+    story.controllerUp(false);
+    story.round();
+    story.removeSupervisor("sup-0");
+    story.loseExecutorsOn("sup-0");
+    return story;
+  }
+
+  private static Story asks(Story story, String id, int priority, double points, int executors) {
+    return story
+        .topologyConf(id, Config.TOPOLOGY_PRIORITY, priority)
+        .topologyConf(id, Config.TOPOLOGY_COMPONENT_CPU_PCORE_PERCENT, points)
+        .topology(id, 1, executors);
+  }
+
+  /** It knows no sites: it would stop "low" for executors that must not go there. */
+  @Test
+  void nobodyIsStoppedByTheResourceAwareSchedulerForExecutorsOfASiteThatIsLost() {
+    ResourceAwareScheduler scheduler = new ResourceAwareScheduler();
+    Story story = eastIsLost(scheduler, 300);
+
+    for (int round = 0; round < 3; round++) {
+      story.round();
+      assertEquals("sup-1:6700", story.slotOf("low", "1"));
+      story.assertRunning("high"); // nor has its source room there
+      assertEquals("fallback/NO_SLOT_IN_SITE", story.state("high"));
+    }
+    story.supervisor("sup-0", 4).round();
+    story.assertNobodyLost();
+    assertEquals("fallback/NO_PLAN", story.state("high"));
+    scheduler.cleanup();
+  }
+
+  @Test
+  void nobodyIsKeptWaitingByTheResourceAwareSchedulerForExecutorsOfASiteThatIsLost() {
+    ResourceAwareScheduler scheduler = new ResourceAwareScheduler();
+    Story story = eastIsLost(scheduler, 220);
+    story.round();
+    story.assertRunning("high", 1);
+    asks(story, "new", 10, 10, 2);
+
+    story.round();
+
+    story.assertRunning("high", 1);
+    assertTrue(story.slotOf("low", "1").startsWith("sup-1:"));
+    story.assertRunning("new", 1);
+    scheduler.cleanup();
   }
 
   @Test
