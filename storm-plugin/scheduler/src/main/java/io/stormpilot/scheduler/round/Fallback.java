@@ -147,11 +147,11 @@ public final class Fallback {
   }
 
   /**
-   * Whether it places no executor of a topology that has lost some: with so many workers left it
-   * takes it for served, or (EvenScheduler) fails on it.
+   * Whether it places no executor of a topology that has lost some, and as many workers left as its
+   * owner wants: it takes it for served, or (EvenScheduler) fails on it.
    */
-  boolean passesOver(TopologyDetails topology, int workersLeft) {
-    return COUNT_WORKERS.contains(scheduler.getClass()) && workersLeft >= topology.getNumWorkers();
+  boolean countsWorkers() {
+    return COUNT_WORKERS.contains(scheduler.getClass());
   }
 
   /** Whether it keeps heap, constraints and generic resources of topologies. */

@@ -290,19 +290,31 @@ public final class Round {
                 .collect(Collectors.toSet()));
     delegated.forEach(t -> t.memory().waits(outcome.waiting().get(t.id())));
     List<TopologyContext> left =
-        delegated.stream().filter(t -> outcome.strays().contains(t.id())).toList();
+        delegated.stream().filter(t -> outcome.strays().contains(t.id()) || isLeft(t)).toList();
     if (!left.isEmpty()) {
       left.forEach(repairAfter.get()::placeWithoutPlan);
+      left.forEach(t -> outcome.failures().remove(t.id()));
     }
     return outcome;
   }
 
   /** By a plan that is gone it may have more workers than its owner wants, and lose one. */
   private boolean isPassedOver(TopologyContext topology) {
+    return hasWorkersEnough(topology) && fallback.countsWorkers();
+  }
+
+  /** A scheduler of a user's own may go by the number of workers, too: it did nothing. */
+  private boolean isLeft(TopologyContext topology) {
+    return hasWorkersEnough(topology)
+        && !fallback.isResourceAware()
+        && topology.current().equals(Placement.of(cluster.getAssignmentById(topology.id())));
+  }
+
+  private static boolean hasWorkersEnough(TopologyContext topology) {
     return topology.held() != Reason.ISOLATED
         && !topology.unassigned().isEmpty()
         && !topology.current().isEmpty()
-        && fallback.passesOver(topology.details(), topology.current().workers().size());
+        && topology.current().workers().size() >= topology.details().getNumWorkers();
   }
 
   /** With the plan that was set aside, if any: a plan that waits is not to be taken for it. */

@@ -6,10 +6,13 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import java.util.Map;
 import java.util.Set;
 import org.apache.storm.DaemonConfig;
+import org.apache.storm.metric.StormMetricsRegistry;
+import org.apache.storm.scheduler.Cluster;
 import org.apache.storm.scheduler.DefaultScheduler;
 import org.apache.storm.scheduler.EvenScheduler;
 import org.apache.storm.scheduler.IScheduler;
 import org.apache.storm.scheduler.IsolationScheduler;
+import org.apache.storm.scheduler.Topologies;
 import org.apache.storm.scheduler.multitenant.MultitenantScheduler;
 import org.apache.storm.scheduler.resource.ResourceAwareScheduler;
 import org.junit.jupiter.api.Test;
@@ -52,7 +55,8 @@ class LostWorkerTest {
         EvenScheduler.class,
         ResourceAwareScheduler.class,
         IsolationScheduler.class,
-        MultitenantScheduler.class
+        MultitenantScheduler.class,
+        OfAUser.class
       })
   void executorsRunAgainWithAPlanAndWithoutOne(Class<? extends IScheduler> type) throws Exception {
     for (Story story : new Story[] {planned(type, 3), planGone(type, 3)}) {
@@ -64,9 +68,25 @@ class LostWorkerTest {
     }
   }
 
-  /** Two are as many as its owner wants, three are more. */
+  /** A user's own: rules of theirs come first, Storm's scheduler does the rest. */
+  public static final class OfAUser implements IScheduler {
+    @Override
+    public void prepare(Map<String, Object> conf, StormMetricsRegistry registry) {}
+
+    @Override
+    public void schedule(Topologies topologies, Cluster cluster) {
+      new EvenScheduler().schedule(topologies, cluster);
+    }
+
+    @Override
+    public Map<String, Map<String, Double>> config() {
+      return Map.of();
+    }
+  }
+
+  /** Two are as many as its owner wants, three are more: Storm's scheduler fails on it. */
   @ParameterizedTest
-  @ValueSource(classes = {EvenScheduler.class, MultitenantScheduler.class})
+  @ValueSource(classes = {EvenScheduler.class, MultitenantScheduler.class, OfAUser.class})
   void executorsThatStormPassesOverGetAFreeSlotAndNobodyElseMoves(Class<? extends IScheduler> type)
       throws Exception {
     for (String also : new String[] {"sup-0:6700", "sup-1:6700"}) {
@@ -79,17 +99,17 @@ class LostWorkerTest {
       story.round();
 
       story.assertNobodyLost();
-      assertEquals("fallback/NO_PLAN", story.state("t"));
       assertEquals(Set.of(5, 6), story.placement("t").get("sup-2:6700"));
       assertEquals(Set.of(7, 8), story.placement("t").get("sup-2:6701"));
       Map<String, Set<Integer>> placed = story.placement("t");
       story.round();
       assertEquals(placed, story.placement("t"), "it stays there");
+      assertEquals("fallback/NO_PLAN", story.state("t"));
     }
   }
 
   @ParameterizedTest
-  @ValueSource(classes = {EvenScheduler.class, MultitenantScheduler.class})
+  @ValueSource(classes = {EvenScheduler.class, MultitenantScheduler.class, OfAUser.class})
   void executorsThatStormPassesOverWaitForThePortOfTheirWorkerWhereNoneIsFree(
       Class<? extends IScheduler> type) throws Exception {
     Story story = planGone(type, 2).topology("full", 2, 2).owner("full", "others");
@@ -111,7 +131,7 @@ class LostWorkerTest {
 
   /** Their heartbeats have not arrived yet: they live, and started elsewhere they would move. */
   @ParameterizedTest
-  @ValueSource(classes = {EvenScheduler.class, MultitenantScheduler.class})
+  @ValueSource(classes = {EvenScheduler.class, MultitenantScheduler.class, OfAUser.class})
   void executorsThatANewLeaderHasNotHeardOfKeepTheirSlot(Class<? extends IScheduler> type)
       throws Exception {
     Story story = planGone(type, 3);
