@@ -26,6 +26,7 @@ from stormpilot.messages.core import (
 )
 from stormpilot.messages.handover import KeyedTask
 from stormpilot.messages.load import LoadReport, TaskLoad
+from stormpilot.messages.moves import MoveState
 from stormpilot.messages.rollouts import Rollout
 from stormpilot.messages.routes import Routes
 from stormpilot.messages.settings import (
@@ -54,6 +55,7 @@ KINDS: dict[str, type[Message]] = {
     "load": LoadReport,
     "rollout": Rollout,
     "mode": ModeSetting,
+    "moves": MoveState,
     "owner": OwnerMessage,
     "pause": PauseSetting,
     "pin": PinSetting,

@@ -135,7 +135,7 @@ def controller(chance: random.Random) -> None:
 
 
 def steered_controller(chance: random.Random) -> None:
-    """The same for what operators and jobs write: settings, requests, holds, rollouts, tables, mined numbers."""
+    """The same for what operators and jobs write: settings, requests, holds, rollouts, moves, tables, mined numbers."""
     cycles_under_fire(chance, of_others)
 
 
@@ -171,6 +171,7 @@ def of_others(_: World, topology_id: str) -> dict[str, bytes]:
         **{p.mode(name): "mode", p.pause(name): "pause", p.pin(pin_key(name, "count")): "pin"},
         **{p.request(topology_id): "request", p.hold(topology_id): "hold", p.rollout(topology_id): "rollout"},
         **{p.routes(topology_id): "routes", p.thresholds(topology_id): "thresholds", p.profile(topology_id): "profile"},
+        p.moves(topology_id): "moves",
     }
     return {path: _about(topology_id, name, kind) for path, kind in places.items()}
 

@@ -16,6 +16,7 @@ from stormpilot.decide.effect import WINDOW_SLACK, Facts, give_up_rollback, neve
 from stormpilot.decide.events import Event
 from stormpilot.decide.reasons import Reason
 from stormpilot.decide.restarts import KEPT_RESTARTS
+from stormpilot.errors import UnreachableError
 from stormpilot.messages.controller_state import Restart
 from stormpilot.messages.core import EffectPart
 from stormpilot.messages.moves import MoveState
@@ -24,7 +25,7 @@ from stormpilot.model.load import own_load_ratio
 from stormpilot.model.values import Model, Topology
 from stormpilot.observe.cpu_law import sums_of
 from stormpilot.observe.observer import Observation
-from stormpilot.publish.publisher import NOT_OURS, Publisher
+from stormpilot.publish.publisher import NOT_OURS, DeposedError, Publisher
 
 log = structlog.get_logger(__name__)
 
@@ -49,6 +50,7 @@ class MoveTracker:
     restarts: tuple[Restart, ...] = ()
     _begun: bool = False
     _unwritten: set[str] = field(default_factory=set)
+    _failures: dict[str, str] = field(default_factory=dict)
     _untold: dict[str, Step] = field(default_factory=dict)
     """By topology id, what was being written when ZooKeeper went away: it may be written all the same."""
 
@@ -63,32 +65,55 @@ class MoveTracker:
         if not self._begun and snapshot.controller is not None:
             self.restarts = tuple(snapshot.controller.restarts[-KEPT_RESTARTS:])
         self._begun = True
-        self._unwritten &= {t.id for t in model.topologies}
+        ids = {t.id for t in model.topologies}
+        self._unwritten &= ids
+        self._failures = {t: why for t, why in self._failures.items() if t in ids}
         moves = {t.id: snapshot.moves.get(t.id, MoveState(topology_id=t.id)) for t in model.topologies}
         going_back = {t for t, m in running_rollouts(snapshot).items() if m.entry.reason == Reason.ROLLBACK_EFFECT}
         for topology in model.topologies:
-            before = moves[topology.id]
-            if (begun := self._untold.pop(topology.id, None)) is not None and begun.after == before:
+            t, before = topology.id, moves[topology.id]
+            if (begun := self._untold.pop(t, None)) is not None and begun.after == before:
                 self._tell(begun)
             over = before.phase == "none" and not never_ran(before)  # a rejected plan may be applied all the same
-            if over or (before.phase == "rollback" and topology.id in going_back):
+            if over or (before.phase == "rollback" and t in going_back):
                 continue
-            timed, restart = self._timed(before, topology, observation)
-            facts = self._facts(timed, topology, observation, model, running.get(topology.id))
-            after, events = step(timed, facts, self.current.config.verify)
-            made = Step(before, after, events, restart)
-            if after is not before:
-                if (learned := observation.cpu.get(topology.id)) is not None:
-                    after = msgspec.structs.replace(after, cpu=sums_of(learned))
-                    made = replace(made, after=after)
-                self._untold[topology.id] = made
-                written = self._keep(after, topology.name, was=before)
-                del self._untold[topology.id]
-                if not written:
-                    continue  # the next observation finds the same again, and tells it if it can be written then
-                moves[topology.id] = after
-            self._tell(made)
+            try:
+                moves[t] = self._stepped(before, topology, observation, model, running.get(t))
+            except (UnreachableError, DeposedError):
+                raise
+            except Exception as e:  # others may write its state; the moves of other topologies are verified
+                text = f"{type(e).__name__}: {e}"
+                if self._failures.get(t) != text:
+                    log.exception("a move cannot be verified", topology=topology.name, why=text)
+                self._failures[t] = text
+            else:
+                self._failures.pop(t, None)
         return moves
+
+    def _stepped(
+        self,
+        before: MoveState,
+        topology: Topology,
+        observation: Observation,
+        model: Model,
+        running: Mapping[str, float] | None,
+    ) -> MoveState:
+        """The state of a topology after one step, which is written and told."""
+        timed, restart = self._timed(before, topology, observation)
+        facts = self._facts(timed, topology, observation, model, running)
+        after, events = step(timed, facts, self.current.config.verify)
+        made = Step(before, after, events, restart)
+        if after is not before:
+            if (learned := observation.cpu.get(topology.id)) is not None:
+                after = msgspec.structs.replace(after, cpu=sums_of(learned))
+                made = replace(made, after=after)
+            self._untold[topology.id] = made
+            written = self._keep(after, topology.name, was=before)
+            del self._untold[topology.id]
+            if not written:
+                return before  # the next observation finds the same again, and tells it if it can be written then
+        self._tell(made)
+        return after
 
     def _tell(self, made: Step) -> None:
         self.outbox.add(made.events)

@@ -243,10 +243,8 @@ class Observer:
         tables = {t: v.message for t, v in seen.tables.items() if v.message is not None}
         for t in _rolling(seen) & tables.keys() & seen.topologies.keys():
             rollout = seen.rollouts[t].message
-            if rollout is None or rollout.step >= len(rollout.steps):
-                del tables[t]  # nobody knows which of its tasks only wait
-            else:
-                tables[t] = as_before_the_step(tables[t], rollout, seen.topologies[t])
+            assert rollout is not None
+            tables[t] = as_before_the_step(tables[t], rollout, seen.topologies[t])
         if seen.controller is not None:
             self._hosts = remembered(seen.controller.capacities, cluster.supervisors) | self._hosts
         loads = {t: self._history.newest(t).values() for t in seen.topologies}

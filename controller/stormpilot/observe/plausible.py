@@ -16,6 +16,8 @@ from stormpilot.errors import UsageError
 from stormpilot.instrument.latency import ABOVE_MS
 from stormpilot.messages.core import ClusterSnapshot, Message, TopologySnapshot, decode
 from stormpilot.messages.load import TaskLoad
+from stormpilot.messages.moves import MoveState
+from stormpilot.messages.rollouts import Rollout
 from stormpilot.model.bounds import MOST, MOST_CORES, MOST_INT, is_amount
 from stormpilot.observe.capacity import MOST_CORES as MOST_HOST_CORES
 from stormpilot.observe.capacity import MOST_MEMORY_MB
@@ -67,6 +69,10 @@ def _wrong(message: Message, name: str) -> Iterator[str]:
         yield from _topology(message)
     if isinstance(message, ClusterSnapshot):
         yield from _cluster(message)
+    if isinstance(message, Rollout) and message.running and not 0 <= message.step < len(message.steps):
+        yield f"step: is {message.step}, and it has {len(message.steps)} steps"
+    if isinstance(message, MoveState) and message.metric is not None and None in (message.before, message.predicted):
+        yield "before, predicted: one is missing, and there is a metric to judge by"
 
 
 def _topology(t: TopologySnapshot) -> Iterator[str]:

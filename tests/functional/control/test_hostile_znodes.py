@@ -5,14 +5,16 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
+import msgspec
 import pytest
 
 from doubles.hostile import bombs
-from doubles.rolling_jobs import operator
+from doubles.rolling_jobs import operator, two
 from doubles.world import World
 from fuzzing import BETTER, ELSEWHERE, GOOD, OTHER, controller, of_topology, steered_controller
 from stormpilot import operate
-from stormpilot.messages.core import encode
+from stormpilot.messages.core import StatusMessage, encode
+from stormpilot.messages.moves import MoveState
 from stormpilot.messages.routes import ComponentRoute, Routes
 from stormpilot.observe import listing
 
@@ -57,6 +59,39 @@ def test_a_rollout_and_a_table_that_somebody_broke_stop_no_other_rollout() -> No
     world.zookeeper.put(world.paths.rollout(other), b"{nonsense")
     world.cycle.advance_rollouts(world.cycle.observer.observe(world.now_ms))
     assert world.rollout(other) is None
+
+
+@pytest.mark.parametrize("step", [-9, 7])
+def test_a_rollout_at_a_step_that_it_does_not_have_is_taken_away(step: int) -> None:
+    world, first, second = two()
+    rolling = next(t for t in (first, second) if (m := world.rollout(t)) is not None and m.running)
+    m = world.rollout(rolling)
+    assert m is not None
+    world.zookeeper.put(world.paths.routes(rolling), encode(Routes(topology_id=rolling)))
+    world.zookeeper.put(world.paths.rollout(rolling), encode(msgspec.structs.replace(m, step=step)))
+    world.situation()
+    world.cycle.advance_rollouts(world.cycle.observer.observe(world.now_ms))
+    assert world.rollout(rolling) is None
+
+
+MEASURING = MoveState(topology_id="", phase="measuring", plan_id="p-1", metric="inter_node_share", window_s=0.0)
+JUDGED = MoveState(topology_id="", plan_id="p-1", metric="inter_node_share", judged_at_ms=1, verdict="REJECTED")
+
+
+@pytest.mark.parametrize("move", [MEASURING, JUDGED])
+def test_a_move_that_is_judged_by_nothing_costs_its_topology_alone(move: MoveState) -> None:
+    world, good, other = two_topologies()
+    world.tell(20)
+    since_ms = world.now_ms - 1000
+    hostile = msgspec.structs.replace(move, topology_id=other, published_at_ms=since_ms, applied_at_ms=since_ms)
+    status = StatusMessage(topology_id=other, plan_id="p-1", state="applied", code="OK", since_ms=1, written_at_ms=1)
+    world.zookeeper.put(world.paths.moves(other), encode(hostile))
+    world.zookeeper.put(world.paths.status(other), encode(status))
+    world.wanted = {good: BETTER}
+    world.tell(10)
+    assert f"{world.paths.moves(other)}: not a valid MoveState: before, predicted" in "\n".join(world.state().problems)
+    world.tell(50)
+    assert world.slots(good) == BETTER
 
 
 def flood(world: World, folder: Callable[[str], str], monkeypatch: pytest.MonkeyPatch) -> None:

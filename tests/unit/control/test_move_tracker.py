@@ -9,8 +9,10 @@ import pytest
 import structlog
 
 from doubles.world import NEAR, SPREAD, World
-from stormpilot.config import parse
-from stormpilot.decide.events import EventKind
+from stormpilot.config import VerifySection, parse
+from stormpilot.control import move_tracker
+from stormpilot.decide.effect import Facts
+from stormpilot.decide.events import Event, EventKind
 from stormpilot.errors import RefusedError
 from stormpilot.messages.core import decode
 from stormpilot.messages.moves import MoveState
@@ -132,6 +134,28 @@ def test_a_restart_is_taken_in_once_however_often_its_move_could_not_be_written(
     monkeypatch.setattr(w.zookeeper, "commit", commit)
     w.tell(60)
     assert len(w.reports[-1].restarts) == 1
+
+
+def test_a_move_that_cannot_be_verified_is_told_once_and_stops_nobody_elses(
+    moved: tuple[World, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    w, t = moved
+    other = w.submit({("a", 6701): (1, 2, 4), ("b", 6701): (3, 5, 6)}, "other")
+    step = move_tracker.step
+
+    def failing(state: MoveState, facts: Facts, config: VerifySection) -> tuple[MoveState, list[Event]]:
+        if state.topology_id == t:
+            raise ValueError("what nobody thought of")
+        return step(state, facts, config)
+
+    with monkeypatch.context() as m, structlog.testing.capture_logs() as lines:
+        m.setattr(move_tracker, "step", failing)
+        w.tell(60)
+        assert w.decision(other).action == "skip"
+    assert [x["why"] for x in lines if x["log_level"] == "error"] == ["ValueError: what nobody thought of"]
+    assert w.moves(t).phase == "measuring"
+    w.tell(60)
+    assert (w.moves(t).phase, [e.kind for e in w.events]) == ("none", [EventKind.MOVE_HELPED])
 
 
 def test_a_history_that_somebody_else_locked_keeps_no_move_from_being_judged(

@@ -11,6 +11,8 @@ import structlog
 from doubles.rolling_jobs import APART, TOGETHER, all_active, begun, two
 from doubles.world import World
 from stormpilot import operate
+from stormpilot.config.rollout import RolloutSection
+from stormpilot.control import rollout_runner
 from stormpilot.control.rollout_gates import resting, waiting_for_rollouts
 from stormpilot.control.rollout_runner import MID_STEP
 from stormpilot.control.situation import Situation
@@ -22,6 +24,8 @@ from stormpilot.messages.routes import Routes
 from stormpilot.messages.settings import ModeSetting
 from stormpilot.operate import Operator
 from stormpilot.publish.publisher import DeposedError
+from stormpilot.rollout.facts import Facts
+from stormpilot.rollout.state_machine import Next
 from stormpilot.zookeeper.client import ConflictError
 from stormpilot.zookeeper.transaction import Put
 
@@ -263,11 +267,17 @@ def test_a_step_begins_when_no_other_topology_is_in_the_middle_of_one() -> None:
     assert "held: a step of another topology" in waited
 
 
-def test_a_rollout_that_cannot_go_on_in_the_middle_of_a_step_stops_no_other() -> None:
+def test_a_rollout_that_cannot_go_on_in_the_middle_of_a_step_stops_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     w, first, second = two()
     begun(w, first, "draining")
-    broken = msgspec.structs.replace(w.rollout(first), step=9)
-    w.zookeeper.put(w.paths.rollout(first), encode(broken))
+    next_of = rollout_runner.next_of
+
+    def failing(m: Rollout, facts: Facts, config: RolloutSection) -> Next | None:
+        if m.topology_id == first:
+            raise ValueError("what nobody thought of")
+        return next_of(m, facts, config)
+
+    monkeypatch.setattr(rollout_runner, "next_of", failing)
     with structlog.testing.capture_logs() as lines:
         w.tell(100)
     m = w.rollout(second)
