@@ -101,7 +101,9 @@ class Cycle:
         if self.memory.live is None and (left := observation.seen.controller) is not None:
             seen = {c.supervisor: min(left.written_at_ms, now_ms) for c in left.capacities}
             seen |= {g.supervisor: min(g.seen_ms, now_ms) for g in left.supervisors_gone}
-            self.memory = replace(self.memory, supervisors_seen_ms=seen)
+            hosts = {g.supervisor: g.host for g in left.supervisors_gone}
+            hosts |= {c.supervisor: c.host for c in left.capacities}
+            self.memory = replace(self.memory, supervisors_seen_ms=seen, supervisor_hosts=hosts)
         self.memory = self.memory.observe(model, now_ms).keep_only(observation.seen.topologies)
         running = self._measured(observation, readiness)
         moves = self.move_tracker.observe(observation, model, running)
@@ -125,7 +127,7 @@ class Cycle:
             thresholds={t: in_use.in_force(t, model) for t in names},
             recommendations=situation.choices.texts,
             running=running,
-            gone_ms={s: self.memory.supervisors_seen_ms[s] for s in situation.lost.gone},
+            gone=self.memory.gone(situation.lost.gone),
             sources={t: s.text for t, s in readiness.sources.items()},
             sizes=sizes,
         )

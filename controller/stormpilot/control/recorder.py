@@ -19,7 +19,7 @@ from stormpilot.decide.policy import configured_modes
 from stormpilot.decide.report import CycleReport
 from stormpilot.errors import UnreachableError
 from stormpilot.logs import line
-from stormpilot.messages.controller_state import ControllerState, GonePart
+from stormpilot.messages.controller_state import ControllerState
 from stormpilot.messages.core import encode
 from stormpilot.model.values import Model
 from stormpilot.observe.observer import Observation
@@ -114,7 +114,7 @@ class Recorder:
             capacities=[] if observation.belief is None else list(observation.belief.capacities),
             approval_max_age_s=self.current.config.decide.approval_max_age_s,
             stuck_after_s=fresh_for_s(self.current.config),
-            supervisors_gone=[GonePart(supervisor=s, seen_ms=ms) for s, ms in sorted(report.gone_ms.items())],
+            supervisors_gone=list(report.gone),
             task_refresh_s=None
             if self.current.config.decide.move_strategy == "restart"
             else self.current.config.rollout.task_refresh_s,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from stormpilot.messages.controller_state import GonePart
 from stormpilot.model.closed_loop import Demand
 from stormpilot.model.load import node_load_mhz
 from stormpilot.model.values import Model, Topology
@@ -35,6 +36,8 @@ class Shares:
 KEPT_SHARES = 40
 SEEN_KEPT_MS = 86_400_000
 """So long a supervisor that is gone is known: as `decide.lost_supervisor_grace_s` may be."""
+OVERLAP_MS = 120_000
+"""So long Storm may still name a supervisor beside the one that runs in its place under a new id."""
 DEMAND_KEPT_MS = 3_600_000
 """So long the rate at which nothing held the sources is what wants through."""
 
@@ -52,13 +55,17 @@ class Memory:
     """Observations of earlier cycles.
 
     By topology id: `hits`, `shares`, `free` rates, and the time since which executors run nowhere. By supervisor id:
-    the time since which it is overloaded, the time when it was last seen, and the time when it came (back). `live` are
-    the supervisors of the last observation, None before the first.
+    the time since which it is overloaded, the time when it was last seen, its host, the time when it came (back), and
+    the time when it came beside those that its host had (`OVERLAP_MS`). A supervisor that is gone is forgotten once
+    its host has another one under a new id in its place. `live` are the supervisors of the last observation, None
+    before the first.
     """
 
     hits: Mapping[str, Hits] = field(default_factory=dict)
     overloaded_since_ms: Mapping[str, int] = field(default_factory=dict)
     supervisors_seen_ms: Mapping[str, int] = field(default_factory=dict)
+    supervisor_hosts: Mapping[str, str] = field(default_factory=dict)
+    beside_since_ms: Mapping[str, int] = field(default_factory=dict)
     unplaced_since_ms: Mapping[str, int] = field(default_factory=dict)
     arrived_since_ms: Mapping[str, int] = field(default_factory=dict)
     live: frozenset[str] | None = None
@@ -70,13 +77,18 @@ class Memory:
         load_mhz = node_load_mhz(model)
         over = {s.id for s in model.supervisors if load_mhz[s.id] > 0 and load_mhz[s.id] >= s.limit_mhz}
         live = {s.id: now_ms for s in model.supervisors}
+        hosts = {**self.supervisor_hosts, **{s.id: s.host for s in model.supervisors}}
+        seen_ms = {s: ms for s, ms in self.supervisors_seen_ms.items() if now_ms - ms < SEEN_KEPT_MS}
+        replaced, beside = self._replaced(seen_ms, set(live), hosts, now_ms)
+        seen_ms = {s: ms for s, ms in (seen_ms | live).items() if s not in replaced}
         unplaced = [t.id for t in model.topologies if len(t.assignment) < len(t.executors)]
         came = set() if self.live is None else set(live) - self.live
         return replace(
             self,
             overloaded_since_ms={s: self.overloaded_since_ms.get(s, now_ms) for s in sorted(over)},
-            supervisors_seen_ms={s: ms for s, ms in self.supervisors_seen_ms.items() if now_ms - ms < SEEN_KEPT_MS}
-            | live,
+            supervisors_seen_ms=seen_ms,
+            supervisor_hosts={s: host for s, host in hosts.items() if s in seen_ms},
+            beside_since_ms=beside,
             unplaced_since_ms={t: self.unplaced_since_ms.get(t, now_ms) for t in unplaced},
             arrived_since_ms={
                 s: now_ms if s in came else self.arrived_since_ms[s]
@@ -85,6 +97,25 @@ class Memory:
             },
             live=frozenset(live),
         )
+
+    def _replaced(
+        self, seen_ms: Mapping[str, int], live: set[str], hosts: Mapping[str, str], now_ms: int
+    ) -> tuple[set[str], dict[str, int]]:
+        """Supervisors that are gone and came back under a new id, and `beside_since_ms` of the new ids left over.
+
+        On each host a new id stands for one that is gone, the last one first.
+        """
+        new = live - seen_ms.keys() if seen_ms else set[str]()
+        came_ms = {s: ms for s, ms in self.beside_since_ms.items() if s in live and now_ms - ms < OVERLAP_MS}
+        came_ms |= dict.fromkeys(sorted(new), now_ms)
+        gone = sorted(seen_ms.keys() - live, key=lambda s: seen_ms[s])
+        replaced: set[str] = set()
+        for s in [*came_ms]:
+            left = [g for g in gone if hosts.get(g) == hosts[s] and g not in replaced]
+            if left:
+                replaced.add(left[-1])
+                del came_ms[s]
+        return replaced, came_ms
 
     def arrived(self, now_ms: int, stable_s: float, for_s: float) -> frozenset[str]:
         """Supervisors that are new or came back and have stayed for `stable_s`, but not for `for_s` more than that."""
@@ -128,6 +159,11 @@ class Memory:
         present = set(live)
         known = {s for s, seen_ms in self.supervisors_seen_ms.items() if now_ms - seen_ms <= grace_s * 1000} | present
         return sorted(known - present), len(known)
+
+    def gone(self, supervisors: Iterable[str]) -> list[GonePart]:
+        """What is known of supervisors that are gone."""
+        hosts, seen_ms = self.supervisor_hosts, self.supervisors_seen_ms
+        return [GonePart(supervisor=s, host=hosts.get(s, ""), seen_ms=seen_ms[s]) for s in supervisors]
 
     def overloaded(self, now_ms: int, overload_s: float, own_s: Mapping[str, float] | None = None) -> set[str]:
         """Supervisors that have been overloaded for at least X(n): `overload_s`, or what `own_s` says of one."""

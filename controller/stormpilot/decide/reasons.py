@@ -199,7 +199,8 @@ class Reason(enum.StrEnum):
     MASS_FAILURE = _gate(
         "MASS_FAILURE",
         "most of the cluster is there",
-        "`decide.max_lost_supervisors_ratio` of the supervisors or more are gone, or on Storm's blacklist",
+        "`decide.max_lost_supervisors_ratio` of the supervisors or more are gone, or on Storm's blacklist; one "
+        "that is back on its host under a new id is not gone",
         notify="mass_failure",
         holds_everything=True,
         only_leader_knows=True,

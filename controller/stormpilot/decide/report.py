@@ -13,7 +13,7 @@ from stormpilot.decide.memory import Memory
 from stormpilot.decide.reasons import Reason
 from stormpilot.decide.restarts import RestartTime
 from stormpilot.decide.status_changes import StatusChange
-from stormpilot.messages.controller_state import ChosenThreshold, Restart, TopologyView
+from stormpilot.messages.controller_state import ChosenThreshold, GonePart, Restart, TopologyView
 from stormpilot.messages.core import HistoryEntry
 from stormpilot.messages.moves import MoveState
 from stormpilot.messages.settings import Mode
@@ -48,9 +48,8 @@ class CycleReport:
     By topology id: `plans` that were published, `models` that were planned on, `running` metrics of the measured ones,
     `followed` states of the last moves, `restart_times` expected downtimes of a worker, `thresholds` that are not as
     configured, `recommendations` of replay as sentences, `sources` what holds them back as a sentence, `sizes` that
-    are proposed as sentences. `gone_ms`: when supervisors that are gone were last seen. `events` and `status_changes`
-    began since the report before, `restarts` are the times of earlier moves, `ended` the moves that ended since the
-    last cycle.
+    are proposed as sentences. `events` and `status_changes` began since the report before, `restarts` are the times of
+    earlier moves, `gone` the supervisors that are gone, `ended` the moves that ended since the last cycle.
     """
 
     at_ms: int
@@ -67,7 +66,7 @@ class CycleReport:
     restarts: Sequence[Restart] = ()
     restart_times: Mapping[str, RestartTime] = field(default_factory=dict)
     followed: Mapping[str, MoveState] = field(default_factory=dict)
-    gone_ms: Mapping[str, int] = field(default_factory=dict)
+    gone: Sequence[GonePart] = ()
     ended: Sequence[MoveState] = ()
     thresholds: Mapping[str, Sequence[ChosenThreshold]] = field(default_factory=dict)
     recommendations: Mapping[str, str] = field(default_factory=dict)

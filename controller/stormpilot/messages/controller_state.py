@@ -110,10 +110,14 @@ class CapacityPart(Part, frozen=True, kw_only=True):
 
 
 class GonePart(Part, frozen=True, kw_only=True):
-    """A supervisor that was there within `decide.lost_supervisor_grace_s` and is not now; last seen at `seen_ms`."""
+    """A supervisor that was there within `decide.lost_supervisor_grace_s` and is not now; last seen at `seen_ms`.
+
+    `host` is empty in what an earlier version wrote.
+    """
 
     supervisor: str
     seen_ms: int
+    host: str = ""
 
 
 class ConfiguredModes(Part, frozen=True, kw_only=True):

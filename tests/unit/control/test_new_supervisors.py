@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
+from doubles import snapshots
 from doubles.wanted import plan_in
 from doubles.world import World
 from stormpilot.decide.events import EventKind
+from stormpilot.messages.core import encode
 from stormpilot.model.values import Model, Plan
 
 BUSY = {("a", 6700): (1, 2, 3, 4, 5, 6)}
@@ -67,3 +70,81 @@ def test_supervisor_that_came_stays_empty_when_nobody_needs_it(settings: str) ->
     w.supervisors("a", "b")
     w.tell(120)
     assert w.slots(t) == BUSY
+
+
+# --- back under a new id ----------------------------------------------------------------------------------------------
+
+
+def show(w: World, *supervisors: str, blacklisted: tuple[str, ...] = ()) -> None:
+    """The cluster has these, named after their host: `a2` is another one of host a."""
+    cluster = snapshots.cluster(*supervisors)
+    parts = [
+        msgspec.structs.replace(s, host=f"host-{s.id[0]}", blacklisted=s.id in blacklisted) for s in cluster.supervisors
+    ]
+    w.zookeeper.put(w.paths.cluster, encode(msgspec.structs.replace(cluster, supervisors=parts)))
+
+
+def five_hosts(*supervisors: str) -> tuple[World, str]:
+    w = World(*"abcde")
+    show(w, *(supervisors or "abcde"))
+    t = w.submit({("a", 6700): (1, 2, 3, 4, 5, 6)})
+    w.tell(20)
+    return w, t
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_supervisors_that_come_back_under_a_new_id_are_not_lost(beside: bool) -> None:
+    """`beside`: Storm still names the old one when the new one comes."""
+    w, t = five_hosts()
+    left = list("abcde")
+    for host in "bcde":
+        if beside:
+            show(w, *left, f"{host}2")
+            w.tell(20)
+        left[left.index(host)] = f"{host}2"
+        show(w, *left)
+        w.tell(20)
+    assert w.decision(t).reason == "NO_BETTER_PLAN"
+    assert w.situation().lost == ([], 5)
+    show(w, "a", "b2", "c2", "d3", "e2")
+    w.tell(20)
+    assert w.situation().lost == ([], 5), "and again"
+    show(w, "a", "b2", "c2")
+    assert w.tell(20) == ["MASS_FAILURE"]
+    assert w.situation().lost == (["d3", "e2"], 5)
+
+
+def test_the_next_leader_knows_the_hosts_of_supervisors_that_came_back_under_a_new_id() -> None:
+    w, t = five_hosts()
+    show(w, "a", "b", "c")
+    assert w.tell(10) == ["MASS_FAILURE"]
+    w.new_leader()
+    show(w, "a", "b2", "c", "d2", "e2")
+    w.tell(10)
+    assert w.decision(t).reason != "MASS_FAILURE"
+    assert w.situation().lost == ([], 5)
+
+
+def test_a_new_supervisor_stands_for_one_of_its_host_and_no_more() -> None:
+    """Both of b's and both of c's are gone; one new one came to each. One of d came long before the other one went."""
+    w, _ = five_hosts("a", "b", "b1", "c", "c1")
+    show(w, "a", "b2", "c2")
+    assert w.tell(20) == ["MASS_FAILURE"]
+    assert len(w.situation().lost.gone) == 2
+    show(w, "a", "b2", "c2", "d")
+    w.tell(20)
+    show(w, "a", "b2", "c2", "d", "d1")
+    w.tell(200)
+    show(w, "a", "b2", "c2", "d1")
+    w.tell(10)
+    assert "d" in w.situation().lost.gone
+
+
+def test_a_new_supervisor_stands_for_a_blacklisted_one_but_not_where_it_is_blacklisted_itself() -> None:
+    w, t = five_hosts()
+    show(w, *"abcde", "d2", "e2", blacklisted=("d", "e", "d2", "e2"))
+    assert w.tell(10) == ["MASS_FAILURE"]
+    show(w, *"abcde", "d2", "e2", blacklisted=("d", "e", "e2"))
+    w.tell(10)
+    assert w.situation().lost == (["e"], 5)
+    assert w.decision(t).reason != "MASS_FAILURE"
