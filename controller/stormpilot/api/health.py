@@ -13,6 +13,8 @@ from stormpilot.operate.status import stuck_after_s
 
 GROUPS = 4
 """A cycle plans at most so many groups of topologies, each within the planner's budget."""
+LEAVING = 4
+"""Beside them it plans topologies that must leave a host, for about so many of these budgets (`control/drains.py`)."""
 CALLS_S = 60.0
 """Limit for reading and writing while ZooKeeper answers slowly."""
 
@@ -28,7 +30,7 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
 
 def fresh_for_s(config: Config) -> float:
     """The age at which the last cycle of a leader is too old."""
-    return stuck_after_s(config.cycle.period_s) + GROUPS * config.planner.budget_s
+    return stuck_after_s(config.cycle.period_s) + (GROUPS + LEAVING) * config.planner.budget_s
 
 
 def alive(board: ProcessStatus, config: Config) -> Health:

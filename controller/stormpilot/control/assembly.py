@@ -63,7 +63,7 @@ def cycle_of(
         proposers=(
             requests.propose,
             waiting_for_rollouts,
-            DrainProposer(planners, publisher, max_skips).propose,
+            DrainProposer(planners, publisher, max_skips, clock_ms).propose,
             RollbackProposer(tracker).propose,
             evictions.propose,
             improvements.propose,

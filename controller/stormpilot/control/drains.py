@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from stormpilot.control.last_plans import unchanged
@@ -17,6 +17,7 @@ from stormpilot.decide.drain import (
     decide_leaving,
     must_leave,
     overrules,
+    planned_later,
     wait_for,
     whose_move,
 )
@@ -27,6 +28,9 @@ from stormpilot.messages.settings import DrainSetting, ExcludeSetting, PinSettin
 from stormpilot.model.constraints import misplaced, rest_keeps_its_nodes, rest_stands_still
 from stormpilot.model.values import Model, Plan
 from stormpilot.publish.publisher import Publisher
+
+BUDGETS = 2
+"""Part of a cycle for plans of topologies that must leave, in budgets of the planner, for each of two modes."""
 
 
 @dataclass(frozen=True)
@@ -44,8 +48,21 @@ class _Stuck:
 
 
 @dataclass
+class _Cycle:
+    """The cycle at `now_ms`: topologies of which nothing is known yet, and how long those were planned that act (True),
+    and those that do not."""
+
+    now_ms: int = 0
+    unknown: set[str] = field(default_factory=set)
+    planned_ms: dict[bool, int] = field(default_factory=lambda: {True: 0, False: 0})
+
+
+@dataclass
 class DrainProposer:
     """Plans one topology after the other; while one moves, the others wait.
+
+    In a cycle, topologies that act are planned for about `BUDGETS` times `planner.budget_s`, and as long those whose
+    plans are only proposed. The rest comes first in the next cycle.
 
     `max_skips`: so many cycles in a row, a topology that cannot leave is not planned again while nothing changes.
     """
@@ -53,20 +70,28 @@ class DrainProposer:
     planners: PlannerClient
     publisher: Publisher
     max_skips: int
+    clock_ms: Callable[[], int]
     _stuck: dict[str, _Stuck] = field(default_factory=dict)
+    _late: dict[str, None] = field(default_factory=dict)
+    """Topologies that are to be planned first, in this order: there was no time for them in the last cycle."""
+    _cycle: _Cycle = field(default_factory=_Cycle)
 
     def propose(self, situation: Situation) -> Verdict | None:
         """The next plan by which executors leave; before it, all that must wait. Proposals come last."""
         settings = situation.snapshot.settings
         why = must_leave(situation.model, misplaced(situation.model), settings.drains)
+        if self._cycle.now_ms != situation.now_ms:
+            self._cycle = _Cycle(situation.now_ms)
         self._stuck = {t: s for t, s in self._stuck.items() if t in why}
-        by_urgency = sorted(situation.undecided.items(), key=lambda item: (item[1].mode != "act", item[0]))
-        states = {t: s for t, s in by_urgency if t in why and not s.new and s.placed}
+        self._late = {t: None for t in self._late if t in why}
+        states = {t: s for t, s in sorted(situation.undecided.items()) if t in why and not s.new and s.placed}
         waiting = self._waiting(states, why, situation)
         if waiting:
             return Verdict.without_plan(waiting, situation.memory)
-        t = next(iter(states), None)
-        return None if t is None else self._next(states[t], *why[t], situation)
+        acting = {t: s for t, s in states.items() if s.mode == "act"}
+        if acting:
+            return self._next(acting, why, situation)
+        return self._next(states, why, situation.among_proposals) if states else None
 
     def _waiting(
         self, states: Mapping[str, TopologyState], why: Mapping[str, tuple[Reason, str]], situation: Situation
@@ -87,23 +112,51 @@ class DrainProposer:
                 waiting[t] = wait_for(t, situation.topologies[mover], text, decide.restart_s)
         return waiting
 
-    def _next(self, state: TopologyState, reason: Reason, text: str, situation: Situation) -> Verdict:
-        """The verdict on one topology; the planner is asked where it is not known already."""
-        if state.mode != "act":
-            situation = situation.among_proposals
-        known = None if state.asked else self._standing(state, reason, text, situation)
-        if known is not None:
-            return known
-        t, alone = state.topology.id, situation.part_for({state.topology.id})
-        settings = situation.config, self.planners.current.planner, reason, text
-        stuck = self._stuck.pop(t, None)
-        if stuck is not None and not state.asked and stuck.skips < self.max_skips and stuck.holds(alone, settings):
-            self._stuck[t] = replace(stuck, skips=stuck.skips + 1)
-            return Verdict.without_plan({t: stuck.decision}, situation.memory)
-        verdict = self._planned(state, reason, text, situation)
+    def _next(
+        self, states: Mapping[str, TopologyState], why: Mapping[str, tuple[Reason, str]], situation: Situation
+    ) -> Verdict:
+        """The verdict on one of these topologies of one mode, at first of which it is known already.
+
+        Then the planner is asked, those first that are late; where the time is over, all that are left are late.
+        """
+        cycle, acts = self._cycle, all(s.mode == "act" for s in states.values())
+        for t in sorted(states.keys() - cycle.unknown - self._late.keys()):
+            known = self._known(states[t], *why[t], situation)
+            if known is not None:
+                return known
+            cycle.unknown.add(t)
+        if cycle.planned_ms[acts] >= BUDGETS * situation.config.planner.budget_s * 1000:
+            self._late |= dict.fromkeys(states)
+            later = {t: planned_later(t, why[t][1]) for t in states}
+            return Verdict.without_plan(later, situation.memory)
+        t = next(t for t in (*self._late, *states) if t in states)
+        self._late.pop(t, None)
+        began_ms = self.clock_ms()
+        verdict = self._planned(states[t], *why[t], situation)
+        cycle.planned_ms[acts] += self.clock_ms() - began_ms
+        self._stuck.pop(t, None)
         if verdict.decisions[t].reason is Reason.INFEASIBLE:
-            self._stuck[t] = _Stuck(alone, settings, verdict.decisions[t])
+            settings = self._settings(*why[t], situation)
+            self._stuck[t] = _Stuck(situation.part_for({t}), settings, verdict.decisions[t])
         return verdict
+
+    def _known(self, state: TopologyState, reason: Reason, text: str, situation: Situation) -> Verdict | None:
+        """The verdict that needs no planner: its proposal stands, or it could not leave and nothing has changed."""
+        if state.asked:
+            return None
+        standing = self._standing(state, reason, text, situation)
+        t = state.topology.id
+        stuck = self._stuck.get(t)
+        if standing is not None or stuck is None or stuck.skips >= self.max_skips:
+            return standing
+        if not stuck.holds(situation.part_for({t}), self._settings(reason, text, situation)):
+            return None
+        self._stuck[t] = replace(stuck, skips=stuck.skips + 1)
+        return Verdict.without_plan({t: stuck.decision}, situation.memory)
+
+    def _settings(self, reason: Reason, text: str, situation: Situation) -> object:
+        """What an answer depends on beside the model."""
+        return situation.config, self.planners.current.planner, reason, text
 
     def _standing(self, state: TopologyState, reason: Reason, text: str, situation: Situation) -> Verdict | None:
         """The proposal by which the same executors leave for the same reason, while it may still be approved."""

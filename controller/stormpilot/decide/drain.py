@@ -102,6 +102,12 @@ def wait_for(topology_id: str, mover: TopologyState, why: str, restart_s: float)
     return skip(topology_id, Reason.WAITING_FOR_DRAIN, text)
 
 
+def planned_later(topology_id: str, why: str) -> Decision:
+    """WAITING_FOR_DRAIN for a topology that is planned in the next cycle: others took the time of this one."""
+    text = f"{why}; planned in the next cycle: the plans of others took the time of this one"
+    return skip(topology_id, Reason.WAITING_FOR_DRAIN, text)
+
+
 def cannot_leave(topology_id: str, why: str, refusal: tuple[Reason, str]) -> Decision:
     """The refusal of the planner, which names the executors that it cannot place, and the constraint."""
     reason, text = refusal

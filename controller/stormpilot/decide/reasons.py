@@ -258,7 +258,8 @@ class Reason(enum.StrEnum):
     WAITING_FOR_DRAIN = _gate(
         "WAITING_FOR_DRAIN",
         "no other topology is leaving a drained host just now",
-        "executors must leave, and another topology is leaving just now",
+        "executors must leave, and another topology is leaving just now, or the plans of others took the time of the "
+        "cycle",
     )
     PLANNER_FAILED = _gate("PLANNER_FAILED", _PLANNED, "the planner failed", notify="planner_failed")
     CONSTRAINT_BROKEN = _gate(

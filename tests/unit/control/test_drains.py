@@ -240,3 +240,47 @@ def test_who_cannot_leave_is_not_planned_again_while_nothing_changes(mode: Liter
     d.room = True
     d.w.tell(10)
     assert d.w.decision(d.ids[0]).reason is Reason.DRAIN
+
+
+@pytest.mark.parametrize(("mode", "room"), [("advise", True), ("advise", False), ("act", False)])
+def test_a_cycle_plans_only_some_of_those_that_leave_and_the_others_first_in_the_next(
+    mode: Literal["advise", "act"], room: bool
+) -> None:
+    """Each plan takes the planner's budget, 10 s; who cannot leave is asked about three times."""
+    d = Draining(*"abcd", max_skips=3, mode=mode)
+    d.room, away = room, d.w.planner
+
+    def planner(model: Model) -> Plan | Infeasible:
+        d.w.now_ms += 10_000
+        return away(model)
+
+    d.w.planner = planner
+    asked: list[list[str]] = []
+    for _ in range(4):
+        d.asked.clear()
+        reports = len(d.w.reports)
+        while len(d.w.reports) == reports:
+            d.w.tell(2)
+        asked.append(sorted(set(d.asked)))
+        waiting = [t for t, x in d.w.reports[-1].decisions.items() if x.reason is Reason.WAITING_FOR_DRAIN]
+        assert len(asked[-1]) <= 2
+        for t in waiting:
+            assert "planned in the next cycle" in d.w.decision(t).text
+    assert [t for cycle in asked for t in cycle] == d.ids, "each once, in their order"
+    assert len(d.proposals()) == (4 if room else 0)
+
+
+def test_those_that_act_and_cannot_leave_take_no_time_from_those_that_are_proposed() -> None:
+    d = Draining(*"abcd")
+    for name in "abc":
+        d.w.zookeeper.put(d.w.paths.mode(name), encode(ModeSetting(mode="act")))
+    away = d.w.planner
+
+    def planner(model: Model) -> Plan | Infeasible:
+        d.w.now_ms += 10_000
+        found = away(model)
+        return found if model.topologies[0].id == d.ids[-1] else Infeasible(constraint="cpu", text="no room")
+
+    d.w.planner = planner
+    d.w.tell(10)
+    assert [e.plan.topology_id for e in d.proposals()] == d.ids[-1:]
