@@ -20,6 +20,15 @@ class ZooKeeperContract:
         assert (node.data, node.version, missing) == (b"2", 1, None)
         assert node.written_at_ms > 0
 
+    def test_transactions_number_the_writes_in_their_order(self, zk: Any) -> None:
+        zk.put("/first", b"1")
+        zk.put("/second", b"1")
+        zk.commit([Put("/third", b"1", None)])
+        zk.put("/first", b"2")
+        second, third, first = (n.transaction for n in zk.read(["/second", "/third", "/first"]))
+        assert 0 < second < third < first
+        assert [s.transaction for s in zk.stats(["/second", "/third", "/first"])] == [second, third, first]
+
     def test_children_are_sorted_and_of_a_missing_znode_none(self, zk: Any) -> None:
         zk.ensure(["/p/b", "/p/a"])
         assert zk.children(["/p", "/none"]) == [["a", "b"], []]

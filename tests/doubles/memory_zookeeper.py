@@ -19,7 +19,7 @@ class MemoryZooKeeper:
         self._clock_ms = clock_ms
         self._nodes: dict[str, Node] = {}
         self._numbers: dict[str, int] = {}
-        self._written: dict[str, tuple[Node, int]] = {}
+        self._transaction = 0
         self.commits: list[list[Step]] = []
         self.before_commit: Callable[[], None] = lambda: None
         self.denied: set[str] = set()
@@ -35,11 +35,10 @@ class MemoryZooKeeper:
         return [None if (n := self._nodes.get(p)) is None else self._stat(p, n) for p in paths]
 
     def _stat(self, path: str, node: Node) -> NodeStat:
-        last, number = self._written.get(path, (None, 0))
-        if last is not node:
-            number = 1 + max((n for _, n in self._written.values()), default=0)
-            self._written[path] = (node, number)
-        return NodeStat(number, node.written_at_ms, len(node.data), len(self._children(path)))
+        return NodeStat(node.transaction, node.written_at_ms, len(node.data), len(self._children(path)))
+
+    def _node(self, data: bytes, version: int) -> Node:
+        return Node(data, version, self._clock_ms(), transaction=self._transaction)
 
     def children(self, paths: Sequence[str], watch: object = None) -> list[list[str]]:
         self._refuse_denied(paths)
@@ -50,13 +49,18 @@ class MemoryZooKeeper:
         return {p: n for p, n in self._nodes.items() if not p.startswith(folders)}
 
     def ensure(self, paths: Iterable[str]) -> None:
+        self._transaction += 1
         for path in paths:
             self._ensure(path)
 
     def put(self, path: str, data: bytes) -> None:
+        self._transaction += 1
+        self._put(path, data)
+
+    def _put(self, path: str, data: bytes) -> None:
         before = self._nodes.get(path)
         self._ensure(path)
-        self._nodes[path] = Node(data, 0 if before is None else before.version + 1, self._clock_ms())
+        self._nodes[path] = self._node(data, 0 if before is None else before.version + 1)
 
     def delete(self, path: str) -> bool:
         for name in self.children([path])[0]:
@@ -68,6 +72,7 @@ class MemoryZooKeeper:
         self.before_commit()
         self._refuse_denied([s.path for s in steps if isinstance(s, Put | Delete)])
         before = dict(self._nodes)
+        self._transaction += 1
         try:
             for step in steps:
                 self._do(step)
@@ -84,19 +89,19 @@ class MemoryZooKeeper:
     def _do(self, step: Step) -> None:
         if isinstance(step, Append):
             number = self._numbers[step.prefix] = self._numbers.get(step.prefix, -1) + 1
-            self.put(f"{step.prefix}{number:010d}", step.data)
+            self._put(f"{step.prefix}{number:010d}", step.data)
             return
         node = self._nodes.get(step.path)
         if isinstance(step, Put) and step.version is None:
             parent = step.path.rpartition("/")[0]
             if node is not None or (parent and parent not in self._nodes):
                 raise ConflictError(step.path)
-            self._nodes[step.path] = Node(step.data, 0, self._clock_ms())
+            self._nodes[step.path] = self._node(step.data, 0)
             return
         if node is None or node.version != step.version:
             raise ConflictError(step.path)
         if isinstance(step, Put):
-            self._nodes[step.path] = Node(step.data, node.version + 1, self._clock_ms())
+            self._nodes[step.path] = self._node(step.data, node.version + 1)
         elif isinstance(step, Delete):
             del self._nodes[step.path]
         else:
@@ -109,4 +114,4 @@ class MemoryZooKeeper:
     def _ensure(self, path: str) -> None:
         parts = path.split("/")
         for i in range(2, len(parts) + 1):
-            self._nodes.setdefault("/".join(parts[:i]), Node(b"", 0, self._clock_ms()))
+            self._nodes.setdefault("/".join(parts[:i]), self._node(b"", 0))

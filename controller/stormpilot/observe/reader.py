@@ -45,13 +45,14 @@ NO_SNAPSHOT = (
 class PublishedPlan:
     """A znode of `plans/`: `message` is None when it cannot be read; `version` is for compare-and-set.
 
-    `ahead_ms`: by how much it seemed to be from the future when it was first read.
+    `ahead_ms`: by how much it seemed to be from the future when it was first read. `transaction`: see `Node`.
     """
 
     message: PlanMessage | None
     version: int
     written_at_ms: int
     ahead_ms: int = 0
+    transaction: int = 0
 
     @property
     def since_ms(self) -> int:
@@ -164,7 +165,8 @@ class Reader:
         for i in plan_ids:
             node = nodes[p.plan(i)]
             if node is not None:
-                plans[i] = PublishedPlan(self._plan(node, p.plan(i), problems), node.version, node.written_at_ms)
+                plan = self._plan(node, p.plan(i), problems)
+                plans[i] = PublishedPlan(plan, node.version, node.written_at_ms, transaction=node.transaction)
         written_at_ms = {i: n.written_at_ms for i in ids if (n := nodes[p.topology(i)]) is not None}
         statuses = {
             i: m for i in status_ids if (m := self._decode(nodes[p.status(i)], StatusMessage, p.status(i), problems))

@@ -14,6 +14,7 @@ from stormpilot.observe.build import build
 from stormpilot.observe.reader import NO_SNAPSHOT, Reader
 from stormpilot.operate.status import age
 from stormpilot.operate.topology_ref import topology_ref
+from stormpilot.operate.views import is_newer
 from stormpilot.zookeeper.client import ZooKeeper
 from stormpilot.zookeeper.paths import Paths
 
@@ -45,16 +46,15 @@ def published_plan(zookeeper: ZooKeeper, paths: Paths, topology: str, now_ms: in
     found = seen.plans.get(i)
     if found is not None and found.message is None:
         raise RefusedError(f"the published plan cannot be read: {seen.problems[paths.plan(i)]}")
-    (proposal,) = zookeeper.read([paths.proposal(i)])
+    (node,) = zookeeper.read([paths.proposal(i)])
     model = build(seen.cluster, {i: seen.topologies[i]}, {}, LoadSection(), 1.0, 0).model
     entry, unread = None, ""
     try:
-        entry = None if proposal is None else decode(proposal.data, HistoryEntry, paths.proposal(i))
+        entry = None if node is None else decode(node.data, HistoryEntry, paths.proposal(i))
     except UsageError as e:
         unread = f"its proposal cannot be read: {e}"
-    newest = 0 if found is None or found.message is None else found.message.created_at_ms
     too_old = ""
-    if entry is not None and not entry.gives_up and entry.plan.created_at_ms > newest:
+    if entry is not None and node is not None and not entry.gives_up and is_newer(entry, node, found):
         made_s = ((clock.now_ms() if now_ms is None else now_ms) - entry.plan.created_at_ms) / 1000
         most_s = None if seen.controller is None else seen.controller.approval_max_age_s
         if most_s is None or made_s <= most_s:

@@ -21,6 +21,7 @@ from stormpilot.observe.observer import Observer
 from stormpilot.observe.reader import NO_SNAPSHOT, Reader, StoreSnapshot
 from stormpilot.operate.operator import Operator
 from stormpilot.operate.pauses import mode_of
+from stormpilot.operate.views import is_newer
 
 CPU_LIMIT_RATIO = 1.0
 """B(n) / CPU(n) of the model: any, since CPU is not checked."""
@@ -41,14 +42,15 @@ def check(operator: Operator, verb: Verb, snapshot: TopologySnapshot, entry: His
     view = (
         None if seen.controller is None else next((v for v in seen.controller.topologies if v.id == snapshot.id), None)
     )
-    published = seen.plans.get(snapshot.id)
+    published, (node,) = seen.plans.get(snapshot.id), operator.zookeeper.read([operator.paths.proposal(snapshot.id)])
+    newest = published is None or (verb == "approve" and node is not None and is_newer(entry, node, published))
     subject = TopologyState(
         topology=topology,
         mode=mode_of(seen, name, snapshot.id)[0] or "act",
         paused=seen.is_paused(name),
         frozen=seen.settings.frozen.get(setting_key(name)) or seen.settings.frozen.get(ALL),
         plan=None if published is None else published.message,
-        plan_since_ms=0 if published is None else published.since_ms,
+        plan_since_ms=0 if newest or published is None else published.since_ms,
     )
     closed = forbidden(subject, [], 0, DecideSection())
     if closed is not None:

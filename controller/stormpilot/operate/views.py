@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Mapping, Sequence
 from shlex import quote
@@ -14,11 +15,11 @@ from stormpilot.messages.core import ClusterSnapshot, HistoryEntry, PlanMessage,
 from stormpilot.messages.moves import MoveState
 from stormpilot.messages.rollouts import Rollout, belongs_to, whole_plans
 from stormpilot.messages.settings import AuditRecord, DrainSetting
-from stormpilot.observe.plausible import readable
-from stormpilot.observe.reader import StoreSnapshot
+from stormpilot.observe.plausible import read_message
+from stormpilot.observe.reader import PublishedPlan, StoreSnapshot
 from stormpilot.operate.operator import Operator
 from stormpilot.operate.places import host_name, known_hosts, unread_names
-from stormpilot.zookeeper.client import ZooKeeper
+from stormpilot.zookeeper.client import Node, ZooKeeper
 from stormpilot.zookeeper.paths import Paths
 
 
@@ -78,9 +79,25 @@ def history(operator: Operator, topology_id: str) -> list[HistoryStep]:
 
 def proposals(zookeeper: ZooKeeper, paths: Paths, seen: StoreSnapshot) -> dict[str, HistoryEntry]:
     """Proposals by topology id that are newer than what is published, and can be read."""
-    found = readable(zookeeper, {i: paths.proposal(i) for i in sorted(seen.topologies)}, HistoryEntry)
-    published = {i: p.message.created_at_ms for i, p in seen.plans.items() if p.message is not None}
-    return {i: entry for i, entry in found.items() if entry.plan.created_at_ms > published.get(i, 0)}
+    found, at = {}, {i: paths.proposal(i) for i in sorted(seen.topologies)}
+    for (i, path), node in zip(at.items(), zookeeper.read([*at.values()], keep_denied=True), strict=True):
+        with contextlib.suppress(UsageError):
+            entry = None if node is None else read_message(node, HistoryEntry, path)
+            if entry is not None and node is not None and is_newer(entry, node, seen.plans.get(i)):
+                found[i] = entry
+    return found
+
+
+def is_newer(proposal: HistoryEntry, node: Node, published: PublishedPlan | None) -> bool:
+    """Whether a proposal, which lies in `node`, is newer than what is published.
+
+    By the controller's clock or by the order of writing: the clock may have been set between them, and a plan that was
+    signed anew was written again.
+    """
+    if published is None or published.message is None:
+        return True
+    made_later = proposal.plan.created_at_ms > published.message.created_at_ms
+    return made_later or node.transaction > published.transaction
 
 
 def before_first(operator: Operator, topology_id: str, kept: Sequence[HistoryStep]) -> HistoryEntry | None:

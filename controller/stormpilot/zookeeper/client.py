@@ -71,13 +71,15 @@ class DeniedError(RefusedError):
 class Node:
     """A znode: its data, the version for compare-and-set, and when it was last written (ZooKeeper's clock).
 
-    `denied`: its access list does not let us read it.
+    `denied`: its access list does not let us read it. `transaction` is the number of the one that wrote it last: it
+    grows from write to write, whatever becomes of clocks.
     """
 
     data: bytes
     version: int
     written_at_ms: int
     denied: bool = False
+    transaction: int = 0
 
 
 @dataclass(frozen=True)
@@ -212,7 +214,7 @@ class ZooKeeper:
             for path, call in calls:
                 try:
                     data, stat = self._wait(call, path)
-                    found.append(Node(data or b"", stat.version, stat.mtime))
+                    found.append(Node(data or b"", stat.version, stat.mtime, transaction=stat.mzxid))
                 except NoNodeError:
                     found.append(None)
                 except DeniedError:

@@ -7,9 +7,13 @@ from collections.abc import Callable
 import msgspec
 
 from doubles.rolling_jobs import begun, operator, world
-from doubles.world import NEAR, SPREAD, World
+from doubles.world import HALF, NEAR, SPREAD, World
 from stormpilot import operate
+from stormpilot.messages.core import encode
+from stormpilot.observe.reader import Reader
 from stormpilot.operate import Operator
+from stormpilot.operate.plans import published_plan
+from stormpilot.operate.views import proposals
 from unit.control.test_planning_again import proposal
 from unit.control.test_request_handler import TO, pending, propose, results
 
@@ -89,6 +93,50 @@ def test_a_request_stays_valid_for_no_longer_than_it_may() -> None:
     w.tell(70)
     assert not pending(w, t)
     assert any("and void after 120 s" in r for r in results(w)), results(w)
+
+
+def proposed_after_it_was_set_back() -> tuple[World, str]:
+    """A plan of before is published, and a proposal is made that seems to be older."""
+    w = configured(cool_down_s=30.0)
+    t = w.submit(SPREAD)
+    w.tell(40)
+    w.wanted = {t: NEAR}
+    w.tell(200)
+    set_back(w)
+    w.use(msgspec.structs.replace(w.config, decide=msgspec.structs.replace(w.config.decide, approve=["*"])))
+    w.traffic, w.wanted = {(1, 2): 10.0, (1, 3): 90.0, (2, 4): 90.0, (3, 4): 10.0}, {t: HALF}
+    w.tell(60)
+    assert w.decision(t).reason == "APPROVAL_NEEDED"
+    return w, t
+
+
+def test_a_proposal_is_approved_though_what_is_published_seems_to_be_newer() -> None:
+    w, t = proposed_after_it_was_set_back()
+    operate.approve(operator(w), "flights")
+    w.tell(30)
+    assert w.slots(t) == HALF
+
+
+def test_a_proposal_is_shown_though_what_is_published_seems_to_be_newer() -> None:
+    w, t = proposed_after_it_was_set_back()
+    made = proposal(w, t)
+    assert made is not None
+    found = published_plan(w.zookeeper, w.paths, t, w.now_ms)  # type: ignore[arg-type]
+    assert (found.plan.plan_id, found.proposal) == (made.plan.plan_id, True)
+    seen = Reader(w.zookeeper, w.paths).read()  # type: ignore[arg-type]
+    assert proposals(w.zookeeper, w.paths, seen) == {t: made}  # type: ignore[arg-type]
+
+
+def test_a_proposal_stays_the_newest_when_what_is_published_is_signed_anew() -> None:
+    w, t = proposed_after_it_was_set_back()
+    w.tell(60 * 60 + 300)
+    plan, made = w.plan(t), proposal(w, t)
+    assert plan is not None
+    assert made is not None
+    assert made.plan.created_at_ms > plan.created_at_ms
+    w.zookeeper.put(w.paths.plan(t), encode(plan))
+    seen = Reader(w.zookeeper, w.paths).read()  # type: ignore[arg-type]
+    assert proposals(w.zookeeper, w.paths, seen) == {t: made}  # type: ignore[arg-type]
 
 
 def test_the_rest_after_a_rollout_that_was_aborted_lasts_as_long_as_a_hold() -> None:
