@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from stormpilot.control.last_plans import unchanged
@@ -16,7 +16,6 @@ from stormpilot.decide.drain import (
     cannot_leave,
     decide_leaving,
     must_leave,
-    overrules,
     planned_later,
     wait_for,
     whose_move,
@@ -24,7 +23,6 @@ from stormpilot.decide.drain import (
 from stormpilot.decide.judge import Verdict
 from stormpilot.decide.reasons import Reason, row_of
 from stormpilot.decide.requests import plan_of_entry
-from stormpilot.messages.settings import DrainSetting, ExcludeSetting, PinSetting
 from stormpilot.model.constraints import misplaced, rest_keeps_its_nodes, rest_stands_still
 from stormpilot.model.values import Model, Plan
 from stormpilot.publish.publisher import Publisher
@@ -98,14 +96,13 @@ class DrainProposer:
     ) -> dict[str, Decision]:
         """Topologies that may not move now, and those that wait for the one that does."""
         decide, settings = situation.config.decide, situation.snapshot.settings
-        asked: list[DrainSetting | PinSetting | ExcludeSetting] = [*settings.drains.values()]
-        asked += [*settings.pins, *settings.exclusions]
         waiting = {}
         mover = _mover(situation)
         for t, state in states.items():
-            text = why[t][1]
-            refusal = admit_leaving(state, *situation.lost, decide, situation.now_ms, asked)
-            refusal = refusal or _left_alone(state, asked, situation)
+            text, held = why[t][1], settings.hold_transactions.get(t)
+            overruled = held is not None and settings.overrule(state.topology.name, held)
+            refusal = admit_leaving(state, *situation.lost, decide, situation.now_ms, overruled=overruled)
+            refusal = refusal or _left_alone(state, situation)
             if refusal is not None:
                 waiting[t] = replace(refusal, text=f"{refusal.text} ({text})")
             elif mover is not None and mover != t and state.mode == "act":
@@ -189,14 +186,13 @@ class DrainProposer:
         return Verdict.of_one(decision, plan, situation.memory, model)
 
 
-def _left_alone(
-    state: TopologyState, asked: Iterable[DrainSetting | PinSetting | ExcludeSetting], situation: Situation
-) -> Decision | None:
+def _left_alone(state: TopologyState, situation: Situation) -> Decision | None:
     """OPERATOR_HOLD while an operator ended the rollout by which it left, and no setting was made after that."""
-    m = aborted(state.topology.id, situation)
-    if m is None or any(overrules(s, state.topology.name, m.since_ms) for s in asked):
+    t, snapshot = state.topology.id, situation.snapshot
+    if aborted(t, situation) is None:
         return None
-    return resting(state, situation)
+    overruled = snapshot.settings.overrule(state.topology.name, snapshot.rollouts[t].transaction)
+    return None if overruled else resting(state, situation)
 
 
 def _mover(situation: Situation) -> str | None:

@@ -7,7 +7,7 @@ after the other. Only workers with an executor that must leave change; the other
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from stormpilot.config import DecideSection
@@ -24,7 +24,7 @@ from stormpilot.decide.decision import Decision, skip
 from stormpilot.decide.expectation import Traffic
 from stormpilot.decide.predict import predict
 from stormpilot.decide.reasons import Reason, row_of
-from stormpilot.messages.settings import DrainSetting, ExcludeSetting, PinSetting
+from stormpilot.messages.settings import DrainSetting
 from stormpilot.model.subset import subset
 from stormpilot.model.values import Model, Plan
 from stormpilot.printable import counted
@@ -57,25 +57,18 @@ def admit_leaving(
     known: int,
     config: DecideSection,
     now_ms: int,
-    settings: Iterable[DrainSetting | PinSetting | ExcludeSetting],
+    *,
+    overruled: bool,
 ) -> Decision | None:
     """The first gate that is closed for executors that must leave, or None.
 
-    A hold gives way to a setting for this topology that was made after it.
+    A hold gives way to a setting for this topology that was made after it: then it is `overruled`.
     """
     closed = forbidden(subject, lost, known, config)
-    hold, name = subject.hold, subject.topology.name
-    if closed is None and not (hold and any(overrules(s, name, hold.since_ms) for s in settings)):
+    if closed is None and not overruled:
         closed = held(subject, now_ms)
     closed = closed or blacked_out(subject) or on_its_way(subject, config, now_ms)
     return closed or workers_starting(subject, now_ms)
-
-
-def overrules(setting: DrainSetting | PinSetting | ExcludeSetting, name: str, since_ms: int) -> bool:
-    """Whether a setting for a topology of this name was made after that time."""
-    if setting.since_ms <= since_ms:
-        return False
-    return isinstance(setting, DrainSetting) or setting.topology in (None, name)
 
 
 def whose_move(states: Mapping[str, TopologyState], config: DecideSection, now_ms: int) -> str | None:

@@ -46,7 +46,7 @@ class Past:
             if v.message is not None and (by := ahead_ms(("rollout", t), v.message.since_ms))
         }
         holds = {
-            t: msgspec.structs.replace(h, until_ms=h.until_ms - by)  # (settings are compared with when it began)
+            t: msgspec.structs.replace(h, until_ms=h.until_ms - by)
             for t, h in seen.settings.holds.items()
             if (by := ahead_ms(("hold", t), h.since_ms))
         }

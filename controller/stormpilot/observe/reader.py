@@ -65,12 +65,13 @@ class PublishedPlan:
 class Versioned(Generic[M]):
     """Content of a znode (None: it cannot be read), and its version for compare-and-set.
 
-    `ahead_ms`: by how much it seemed to be from the future when it was first read.
+    `ahead_ms`: by how much it seemed to be from the future when it was first read. `transaction`: see `Node`.
     """
 
     message: M | None
     version: int
     ahead_ms: int = 0
+    transaction: int = 0
 
 
 @dataclass(frozen=True)
@@ -239,7 +240,8 @@ class Reader:
             if node is None:
                 continue
             try:
-                found[i] = Versioned(self._last_good.read(node, kind, path), node.version)
+                message = self._last_good.read(node, kind, path)
+                found[i] = Versioned(message, node.version, transaction=node.transaction)
             except UsageError as e:
                 problems[path] = str(e)
                 found[i] = Versioned(None, node.version)

@@ -48,16 +48,29 @@ class Pending:
 
 @dataclass(frozen=True)
 class Settings:
-    """One reading. Drains by host, holds and requests by topology id; `frozen`: why nothing moves, by `setting_key`."""
+    """One reading. Drains by host, holds and requests by topology id; `frozen`: why nothing moves, by `setting_key`.
+
+    `asked` are the transactions that wrote drains, pins and exclusions, with the name of the topology that each is of
+    (None: of all); what cannot be read is none of them. `hold_transactions` wrote the holds.
+    """
 
     drains: Mapping[str, DrainSetting] = field(default_factory=dict)
     pins: tuple[PinSetting, ...] = ()
     exclusions: tuple[ExcludeSetting, ...] = ()
     holds: Mapping[str, Hold] = field(default_factory=dict)
     hold_versions: Mapping[str, int] = field(default_factory=dict)
+    hold_transactions: Mapping[str, int] = field(default_factory=dict)
+    asked: tuple[tuple[str | None, int], ...] = ()
     requests: Mapping[str, Pending] = field(default_factory=dict)
     frozen: Mapping[str, str] = field(default_factory=dict)
     thresholds: tuple[ThresholdSetting, ...] = ()
+
+    def overrule(self, name: str, transaction: int) -> bool:
+        """Whether a drain, or a pin or an exclusion for a topology of this name, was made after that transaction.
+
+        Times do not tell: the one who asks has a clock of his own.
+        """
+        return any(at > transaction and topology in (None, name) for topology, at in self.asked)
 
     @property
     def signature(self) -> object:
@@ -98,21 +111,26 @@ class SettingsReader:
         frozen: dict[str, str] = {}
         for path in self._listing.unknown:
             frozen[ALL] = f"settings cannot be read, there are too many ({path})"
-        drains = [
-            self._decode(node, DrainSetting, path, problems) or DrainSetting(host=unquote(n), by=UNREADABLE)
-            for n, (path, node) in drain.items()
-        ]
+        asked: list[tuple[str | None, int]] = []
+        drains = []
+        for n, (path, node) in drain.items():
+            drained = self._decode(node, DrainSetting, path, problems)
+            drains.append(drained or DrainSetting(host=unquote(n), by=UNREADABLE))
+            asked += [(None, node.transaction)] if drained is not None else []
         pins = []
         for n, (path, node) in pin.items():
             setting = self._decode(node, PinSetting, path, problems)
             if setting is not None:
                 pins.append(setting)
+                asked.append((setting.topology, node.transaction))
             else:
                 frozen[setting_key(topology_of_key(n) or None)] = f"a pin cannot be read ({path})"
         exclusions = []
         for n, (path, node) in exclude.items():
             try:
-                exclusions.append(self._decode(node, ExcludeSetting, path, problems) or exclusion_of_key(n))
+                excluded = self._decode(node, ExcludeSetting, path, problems)
+                exclusions.append(excluded or exclusion_of_key(n))
+                asked += [(excluded.topology, node.transaction)] if excluded is not None else []
             except UsageError:
                 frozen[ALL] = f"an exclusion cannot be read ({path})"
         holds = {
@@ -134,6 +152,8 @@ class SettingsReader:
             exclusions=tuple(sorted(exclusions, key=lambda s: s.key)),
             holds=holds,
             hold_versions={n: node.version for n, (_, node) in hold.items()},
+            hold_transactions={n: node.transaction for n, (_, node) in hold.items()},
+            asked=tuple(sorted(asked, key=lambda a: a[1])),
             requests=requests,
             frozen=frozen,
             thresholds=tuple(sorted(thresholds, key=lambda s: s.key)),

@@ -7,6 +7,7 @@ from typing import Literal
 
 import pytest
 
+from doubles import rolling_jobs
 from doubles.wanted import Slots, plan_in
 from doubles.world import World
 from stormpilot import operate
@@ -14,7 +15,7 @@ from stormpilot.control.drains import DrainProposer
 from stormpilot.control.situation import Situation
 from stormpilot.decide.reasons import Reason
 from stormpilot.messages.core import HistoryEntry, decode, encode
-from stormpilot.messages.settings import ModeSetting
+from stormpilot.messages.settings import Hold, ModeSetting
 from stormpilot.model.values import Infeasible, Model, Plan, Topology
 from stormpilot.operate import Operator
 
@@ -284,3 +285,81 @@ def test_those_that_act_and_cannot_leave_take_no_time_from_those_that_are_propos
     d.w.planner = planner
     d.w.tell(10)
     assert [e.plan.topology_id for e in d.proposals()] == d.ids[-1:]
+
+
+# --- after what an operator held --------------------------------------------------------------------------------------
+
+
+def behind(w: World, by_s: float) -> Operator:
+    """Somebody whose machine's clock is behind."""
+    return Operator(w.zookeeper, w.paths, "ops", now_ms=w.now_ms - int(by_s * 1000))  # type: ignore[arg-type]
+
+
+def drain_b(o: Operator) -> None:
+    operate.drain(o, "host-b")
+
+
+def pin_to_c(o: Operator) -> None:
+    operate.pin(o, "flights", "parse", "c")
+
+
+def pin_another(o: Operator) -> None:
+    operate.pin(o, "words", "parse", "c")
+
+
+def exclude_b(o: Operator) -> None:
+    operate.exclude(o, "host-b")
+
+
+def exclude_b_for_another(o: Operator) -> None:
+    operate.exclude(o, "host-b", "words")
+
+
+@pytest.mark.parametrize("by_s", [0, 120, -120])
+@pytest.mark.parametrize(
+    ("ask", "moves"),
+    [(drain_b, True), (pin_to_c, True), (exclude_b, True), (pin_another, False), (exclude_b_for_another, False)],
+)
+def test_what_is_asked_for_after_a_hold_overrules_it_whatever_the_clock_of_the_one_who_asks(
+    ask: Callable[[Operator], None], moves: bool, by_s: float
+) -> None:
+    """What is asked for of another topology does not: this one had to leave before the hold already."""
+    w = World("a", "b", "c")
+    t = w.submit(HERE)
+    w.submit({("a", 6703): (1, 2, 3, 4, 5, 6)}, name="words")
+    w.tell(40)
+    if not moves:
+        drain_b(behind(w, 0))
+    hold = Hold(topology_id=t, since_ms=w.now_ms, until_ms=w.now_ms + 1_800_000, cause="discard", by="ops")
+    w.zookeeper.put(w.paths.hold(t), encode(hold))
+    w.tell(10)
+    ask(behind(w, by_s))
+    w.wanted = {t: AWAY}
+    w.tell(30)
+    assert (w.slots(t) == AWAY) == moves
+
+
+@pytest.mark.parametrize("by_s", [0, 120, -7200])
+def test_a_hold_stands_over_what_was_asked_for_before_it(by_s: float) -> None:
+    w = World("a", "b", "c")
+    t = w.submit(HERE)
+    w.tell(40)
+    drain_b(behind(w, by_s))
+    hold = Hold(topology_id=t, since_ms=w.now_ms, until_ms=w.now_ms + 1_800_000, cause="discard", by="ops")
+    w.zookeeper.put(w.paths.hold(t), encode(hold))
+    w.wanted = {t: AWAY}
+    w.tell(60)
+    assert w.slots(t) == HERE
+    assert w.decision(t).reason is Reason.OPERATOR_HOLD
+
+
+@pytest.mark.parametrize("by_s", [0, 120])
+def test_a_drain_after_a_rollout_that_was_aborted_is_carried_out(by_s: float) -> None:
+    w, t = rolling_jobs.world()
+    rolling_jobs.begun(w, t, "draining")
+    operate.abort_rollout(rolling_jobs.operator(w), t)
+    w.tell(60)
+    assert w.decision(t).reason is Reason.OPERATOR_HOLD
+    operate.drain(behind(w, by_s), "host-b")
+    w.tell(60)
+    assert not any(supervisor == "b" for supervisor, _ in w.slots(t))

@@ -10,17 +10,15 @@ from stormpilot.decide.admit import TopologyState
 from stormpilot.decide.decision import Decision
 from stormpilot.decide.drain import admit_leaving, decide_leaving, must_leave, wait_for, whose_move
 from stormpilot.decide.reasons import Reason
-from stormpilot.messages.settings import NO_END_MS, DrainSetting, ExcludeSetting, Hold, PinSetting
+from stormpilot.messages.settings import NO_END_MS, DrainSetting, Hold
 from stormpilot.model.values import Plan, TopologyPlan, Worker
 
 CONFIG = DecideSection(restart_s=15)
 DRAIN = DrainSetting(host="host-a", since_ms=NOW_MS - 1000)
 
 
-def gate(
-    who: TopologyState, *, lost: int = 0, asked: DrainSetting | PinSetting | ExcludeSetting = DRAIN
-) -> Decision | None:
-    return admit_leaving(who, [f"s{i}" for i in range(lost)], 3 + lost, CONFIG, NOW_MS, [asked])
+def gate(who: TopologyState, *, lost: int = 0, overruled: bool = False) -> Decision | None:
+    return admit_leaving(who, [f"s{i}" for i in range(lost)], 3 + lost, CONFIG, NOW_MS, overruled=overruled)
 
 
 def test_drained_hosts_and_components_are_named() -> None:
@@ -53,7 +51,7 @@ def test_what_operators_closed_and_mass_failure_hold_them() -> None:
 
 def test_hold_that_cannot_be_read_has_no_end_and_says_how_to_end_it() -> None:
     hold = Hold(topology_id="flights-1", since_ms=0, until_ms=NO_END_MS, cause="discard")
-    decision = gate(subject(hold=hold), asked=PinSetting(topology="words", component="x", supervisor="b"))
+    decision = gate(subject(hold=hold))
     assert decision is not None
     assert (decision.reason, decision.until_ms) == (Reason.OPERATOR_HOLD, None)
     assert decision.text == "a hold that cannot be read, until `stormpilot replan flights`"
@@ -64,16 +62,8 @@ def test_hold_gives_way_to_what_was_asked_for_after_it() -> None:
     decision = gate(subject(hold=hold))
     assert decision is not None
     assert decision.reason is Reason.OPERATOR_HOLD
-    since_ms = NOW_MS - 100
-    for later in (
-        DrainSetting(host="host-a", since_ms=since_ms),
-        PinSetting(topology="flights", component="x", supervisor="b", since_ms=since_ms),
-        ExcludeSetting(host="host-a", since_ms=since_ms),
-        ExcludeSetting(host="host-a", topology="flights", since_ms=since_ms),
-    ):
-        assert gate(subject(hold=hold), asked=later) is None
-    other = PinSetting(topology="words", component="x", supervisor="b", since_ms=since_ms)
-    assert gate(subject(hold=hold), asked=other) is not None
+    assert gate(subject(hold=hold), overruled=True) is None
+    assert gate(subject(hold=hold, paused=True), overruled=True) is not None
 
 
 def moving(state: str, age_s: float, since_s: float, reason: str = "DRAIN") -> dict[str, TopologyState]:
