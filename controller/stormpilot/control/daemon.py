@@ -67,6 +67,8 @@ class Daemon:
         self._left_locks: list[str] = []
         self._disconnect_logged = False
         self._led: int | None = None
+        self._clock_ms = clock.SteadyClock(clock.now_ms)
+        """Clock of the last leadership: after a change of the time of day it goes on as before."""
         self._recorder = Recorder(self._current, self.name, started_at_ms=clock.now_ms())
         self._zookeeper = ZooKeeper(
             config.zookeeper.hosts,
@@ -210,11 +212,12 @@ class Daemon:
             return
         sessions_lost = self._zookeeper.sessions_lost
         try:
-            least, raised_at_ms = _newest_epoch(reader.read()), clock.now_ms()
+            least = _newest_epoch(reader.read())
+            raised_at_ms, steady_ms = clock.now_ms(), self._clock_ms()
             epoch = raise_epoch(self._zookeeper, p, least)
             led, self._led = self._led, epoch.number
-            # (in one process it is one clock: `Leadership` itself sees when it is set)
-            ahead_ms = 0 if led == epoch.number - 1 else takeover.ahead_ms(self._zookeeper, p, epoch, raised_at_ms)
+            own_ms = steady_ms if led == epoch.number - 1 else None
+            ahead_ms = takeover.owed_ms(self._zookeeper, p, epoch, raised_at_ms, own_ms)
             epoch = epoch.bound_to(f"{p.leader}/{lock.node}")
             self._recorder.before = takeover.state_before(self._zookeeper, p)
             log.info("leading", controller=self.name, epoch=epoch.number, planner=self._current.planner)
@@ -244,7 +247,8 @@ class Daemon:
 
     def _leadership(self, reader: Reader, publisher: Publisher, sessions_lost: int, ahead_ms: int) -> Leadership:
         """The leadership of the epoch of `publisher`, for as long as no more sessions than that are lost."""
-        config, now_ms = self._current.config, clock.SteadyClock(clock.now_ms)
+        config = self._current.config
+        now_ms = self._clock_ms = clock.SteadyClock(clock.now_ms)
         observer = Observer(reader, config.load, config.decide.cpu_limit_ratio, config)
         cycle = cycle_of(
             observer,

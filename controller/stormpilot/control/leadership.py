@@ -42,8 +42,8 @@ class Leadership:
 
     `connected` and `same_session` are about our ZooKeeper session, `wake` is set on every change there, `stopping` ends
     the loop. `take_up_configuration` takes up a configuration that was reloaded, and says whether there was one.
-    `now_ms` is the clock of all that the leadership does; `ahead_ms`: by how much it is ahead of that of the leader
-    before.
+    `now_ms` is the clock of all that the leadership does; `ahead_ms`: by how much it is ahead (below 0: behind) of that
+    by which the leadership before wrote times of rollouts.
     """
 
     cycle: Cycle
@@ -72,9 +72,10 @@ class Leadership:
     def run(self, *, once: bool = False) -> None:
         """Do what is due until the session ends; with `once` a single cycle, after the windows are filled."""
         work = {"cycle": self._cycle, "otd": self._otd, "rollout": self._rollout, "loads": self._poll_loads}
-        if self.ahead_ms >= STEP_MS:  # (times that seem to be from the future count from now anyway)
-            log.warning("our clock is ahead of that of the leader before", by_s=round(self.ahead_ms / 1000))
-            self._guarded(lambda: self._keep_limits(self.ahead_ms), once)
+        if abs(self.ahead_ms) >= STEP_MS:
+            by_s = round(self.ahead_ms / 1000)
+            log.warning("our clock is not that of the leadership before: times of rollouts are moved", by_s=by_s)
+            self._guarded(self._keep_limits, once)
         if self.cycle.publisher.former_keys:
             self._guarded(self._sign_anew, once)
         if once:
@@ -104,20 +105,19 @@ class Leadership:
         self.now_ms()
         if (set_by_ms := self.now_ms.set_by_ms) is not None:
             log.warning("the clock was set; all that was observed begins anew", by_s=round(set_by_ms / 1000))
-            self._keep_limits(set_by_ms)
             return False
         if self.take_up_configuration():
             self.schedule.use(self._jobs())
             self.schedule.now("cycle")
         return True
 
-    def _keep_limits(self, set_by_ms: int) -> None:
+    def _keep_limits(self) -> None:
         """Have rollouts wait for what they wait for as long as by the clock before.
 
-        Where the clock was set, this leadership ends then: what it remembers has times of the clock before.
+        Whose clock was set leaves that to the next leader, which may be another one: nobody does it twice.
         """
         try:
-            self.cycle.rollout_runner.shift_times(self._observe(), set_by_ms)
+            self.cycle.rollout_runner.shift_times(self._observe(), self.ahead_ms)
         except UnreachableError as e:
             log.warning("times of rollouts are of the clock before", why=e)
 

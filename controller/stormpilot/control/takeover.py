@@ -26,6 +26,17 @@ def _state(node: Node | None, paths: Paths) -> ControllerState | None:
         return None
 
 
+def owed_ms(zookeeper: ZooKeeper, paths: Paths, epoch: Epoch, raised_at_ms: int, own_ms: int | None) -> int:
+    """By how much times of rollouts are to be later, so that limits end when they would have ended by the clock before.
+
+    `own_ms`: time then by the clock of the leadership before, where that was our own, in one process: ours was set by
+    the rest. After another leader they are only made later: what seems to be from the future counts from now anyway.
+    """
+    if own_ms is not None:
+        return raised_at_ms - own_ms
+    return max(0, ahead_ms(zookeeper, paths, epoch, raised_at_ms))
+
+
 def ahead_ms(zookeeper: ZooKeeper, paths: Paths, epoch: Epoch, raised_at_ms: int) -> int:
     """Lead of our clock over that of the leader before, each held against ZooKeeper's, in ms; 0: not known.
 

@@ -15,6 +15,7 @@ import structlog
 from doubles.rolling_jobs import TOGETHER, all_active, begun, nodes, world
 from doubles.world import SETTINGS, SPREAD, World
 from stormpilot.clock import SteadyClock
+from stormpilot.control import takeover
 from stormpilot.control.leadership import Leadership
 from stormpilot.control.recorder import Recorder
 from stormpilot.observe import listing
@@ -77,7 +78,8 @@ def test_a_step_of_a_rollout_lasts_as_long_as_before_when_the_clock_is_set(phase
     assert led._goes_on()
     w.set_clock(hours * 3600)
     assert not led._goes_on()
-    w.new_leader()
+    assert w.rollout(t) == before, "the next one does it"
+    lead_next(w, own_ms=led.now_ms())
     after = w.rollout(t)
     assert after is not None
     assert after.phase == phase
@@ -91,20 +93,61 @@ def test_a_step_of_a_rollout_lasts_as_long_as_before_when_the_clock_is_set(phase
     assert all_active(w, t)
 
 
-@pytest.mark.parametrize("phase", ["draining", "moving"])
-def test_a_step_of_a_rollout_lasts_as_long_as_before_under_a_leader_whose_clock_is_ahead(phase: str) -> None:
-    w, t = world(hands_over=phase == "draining")
-    begun(w, t, phase)
-    before = w.rollout(t)
-    assert before is not None
-    w.set_clock(3600)
+def lead_next(w: World, own_ms: int | None) -> None:
+    """The next leader begins; `own_ms`: see `takeover.owed_ms`."""
     w.new_leader()
-    led = leadership(w, lambda: w.now_ms, ahead_ms=3_600_000)
+    owed_ms = takeover.owed_ms(w.zookeeper, w.paths, w.cycle.publisher.epoch, w.now_ms, own_ms)  # type: ignore[arg-type]
+    led = leadership(w, lambda: w.now_ms, ahead_ms=owed_ms)
     led.stopping.set()
     led.run()
+
+
+HOUR_S = 3600
+
+
+@pytest.mark.parametrize("phase", ["draining", "moving"])
+@pytest.mark.parametrize(
+    ("theirs_s", "set_to_s", "ours_s"),
+    [
+        (0, 0, 0),
+        (0, 0, HOUR_S),
+        (HOUR_S, HOUR_S, 0),
+        (-HOUR_S, 0, 0),
+        (HOUR_S, 0, 0),
+        (0, HOUR_S, 0),
+        (0, -HOUR_S, 0),
+        (-60, 0, 0),
+        (0, HOUR_S, HOUR_S),
+        (0, -HOUR_S, -HOUR_S),
+    ],
+)
+def test_a_step_of_a_rollout_lasts_as_long_as_before_under_another_leader(
+    theirs_s: int, set_to_s: int, ours_s: int, phase: str
+) -> None:
+    """Clocks against the right one, which is ZooKeeper's: that of the leader before, what that was set to, and ours."""
+    w, t = world(hands_over=phase == "draining")
+    ahead = {"ms": 0}
+    w.zookeeper._clock_ms = lambda: w.now_ms - ahead["ms"]
+
+    def is_ahead(by_s: int) -> None:
+        w.set_clock(by_s - ahead["ms"] // 1000)
+        ahead["ms"] = by_s * 1000
+
+    is_ahead(theirs_s)
+    w.new_leader()
+    w.tell(40)
+    begun(w, t, phase)
+    led = leadership(w, lambda: w.now_ms)
+    assert led._goes_on()
+    is_ahead(set_to_s)
+    assert led._goes_on() == (set_to_s == theirs_s)
+    is_ahead(ours_s)
+    lead_next(w, own_ms=None)
+    w.cycle.advance_rollouts(w.cycle.observer.observe(w.now_ms))
     after = w.rollout(t)
     assert after is not None
-    assert (after.phase, after.since_ms) == (phase, before.since_ms + 3_600_000)
+    assert (after.phase, after.outcome) == (phase, "")
+    assert 0 <= w.now_ms - after.since_ms <= 10_000
     w.tell(300)
     ended = w.rollout(t)
     assert ended is not None

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from doubles.memory_zookeeper import MemoryZooKeeper
-from stormpilot.control.takeover import ahead_ms
+from stormpilot.control.takeover import ahead_ms, owed_ms
 from stormpilot.messages.controller_state import ControllerState
 from stormpilot.messages.core import encode
 from stormpilot.operate.status import FAILED
@@ -28,23 +28,27 @@ STATE = ControllerState(
 )
 
 
-def seen(wrote: bytes | None, by_ms: int) -> int:
-    """What a leader finds 90 s after the one before wrote; its own clock is ahead of ZooKeeper's by so much."""
-    at = {"ms": THEN_MS}
-    zookeeper = MemoryZooKeeper(lambda: at["ms"])
+def seen(wrote: bytes | None, by_ms: int, own_ms: int | None = None) -> tuple[int, int]:
+    """What a leader finds 90 s after the one before wrote: the lead of its clock, and what it owes to rollouts.
+
+    Its clock is ahead of ZooKeeper's by so much, and shows `own_ms` since it was set.
+    """
+    now = {"ms": THEN_MS}
+    zookeeper = MemoryZooKeeper(lambda: now["ms"])
     raise_epoch(zookeeper, PATHS)  # type: ignore[arg-type]
     if wrote is not None:
         zookeeper.put(PATHS.controller, wrote)
-    at["ms"] = LATER_MS
+    now["ms"] = LATER_MS
     epoch = raise_epoch(zookeeper, PATHS)  # type: ignore[arg-type]
-    return ahead_ms(zookeeper, PATHS, epoch, LATER_MS + by_ms)  # type: ignore[arg-type]
+    at = zookeeper, PATHS, epoch, LATER_MS + by_ms
+    return ahead_ms(*at), owed_ms(*at, own_ms)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("ours_ms", [-HOUR_MS, 0, HOUR_MS])
 @pytest.mark.parametrize("theirs_ms", [-HOUR_MS, 0, HOUR_MS])
 def test_each_clock_is_held_against_that_of_zookeeper(ours_ms: int, theirs_ms: int) -> None:
     state = msgspec.structs.replace(STATE, written_at_ms=THEN_MS + theirs_ms)
-    assert seen(encode(state), ours_ms) == ours_ms - theirs_ms
+    assert seen(encode(state), ours_ms) == (ours_ms - theirs_ms, max(0, ours_ms - theirs_ms))
 
 
 @pytest.mark.parametrize(
@@ -57,4 +61,11 @@ def test_each_clock_is_held_against_that_of_zookeeper(ours_ms: int, theirs_ms: i
     ],
 )
 def test_nothing_is_said_without_a_cycle_of_the_leader_before(wrote: bytes | None) -> None:
-    assert seen(wrote, HOUR_MS) == 0
+    assert seen(wrote, HOUR_MS) == (0, 0)
+
+
+@pytest.mark.parametrize("by_ms", [-HOUR_MS, 0, HOUR_MS])
+def test_after_a_leadership_of_our_own_it_is_by_how_much_our_clock_was_set(by_ms: int) -> None:
+    """What that one wrote last was by the clock before."""
+    _, owed = seen(encode(STATE), by_ms, own_ms=LATER_MS)
+    assert owed == by_ms
