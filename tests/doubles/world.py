@@ -214,6 +214,12 @@ class World:
         if state:
             self.answer(topology_id, state, code)
 
+    def rebalance(self, topology_id: str, workers: int, slots: Slots) -> None:
+        """A user asks for another number of workers, and Storm places them."""
+        topology = msgspec.structs.replace(self._topologies[topology_id], workers=workers)
+        self._topologies[topology_id] = topology
+        self.place(topology_id, slots)
+
     def answer(self, topology_id: str, state: str, code: str = "OK") -> None:
         """The plug-in says this of the published plan."""
         plan = self.plan(topology_id)
@@ -386,6 +392,10 @@ class World:
         for t in self._topologies:
             plan = self.plan(t)
             if plan is None or plan.plan_id in self.applied:
+                continue
+            if plan.based_on.workers not in (0, self._topologies[t].workers):
+                self.applied.append(plan.plan_id)
+                self.answer(t, "rejected", "WORKERS_CHANGED")
                 continue
             whole = all(
                 (p := self.plan(m)) is not None and p.plan_set == plan.plan_set for m in plan.plan_set_topologies

@@ -187,6 +187,7 @@ class PlanDispatcher:
         for t in ids:
             based_on = BasedOn(
                 snapshot_version=situation.snapshot.topologies[t].version,
+                workers=situation.snapshot.topologies[t].workers,
                 window_from_ms=observation.since_ms[t],
                 window_to_ms=observation.at_ms,
             )

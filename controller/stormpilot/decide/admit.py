@@ -100,8 +100,11 @@ class TopologyState:
         plan, status = self.plan, self.status
         if plan is None:
             return False
-        if status is not None and status.plan_id == plan.plan_id and status.state == "fallback":
-            return status.code in ("WORKERS_CHANGED", "EXECUTORS_CHANGED", SET_ASIDE)
+        if status is not None and status.plan_id == plan.plan_id:
+            if status.state == "fallback":
+                return status.code in ("WORKERS_CHANGED", "EXECUTORS_CHANGED", SET_ASIDE)
+            if (status.state, status.code) == ("rejected", "WORKERS_CHANGED"):
+                return True
         planned = sorted(e for w in plan.workers for e in w.executors)
         return planned != sorted((e.start, e.end) for e in self.topology.executors)
 

@@ -120,7 +120,9 @@ def put_in_force(
     plan_set = PlanSet(new_id("r"), epoch.number, now_ms, [topology_id], by)
     decision = Decision(topology_id, "publish", Reason.APPROVED, why)
     plan_id = new_id("p")
-    message = plan_message(plan.topologies[0], plan, decision, plan_set, plan_id, BasedOn())
+    running = seen.topologies.get(topology_id)
+    based_on = BasedOn() if running is None else BasedOn(snapshot_version=running.version, workers=running.workers)
+    message = plan_message(plan.topologies[0], plan, decision, plan_set, plan_id, based_on)
     former = seen.plans.get(topology_id)
     versions = {} if former is None else {topology_id: former.version}
     record = AuditRecord(

@@ -48,7 +48,7 @@ def plan_of_step(
     moved = m.stage.away if m.stage.switches and found.publish else _moved(facts, workers)
     entry = msgspec.structs.replace(
         m.entry,
-        plan=_message(target, plan_id, workers, facts.now_ms, f"{m.entry.reason}: {text}", names),
+        plan=_message(target, plan_id, workers, facts, f"{m.entry.reason}: {text}", names),
         text=m.entry.text if last else text,
         moved_executors=m.entry.moved_executors if last else len(moved),
         published_by=names.controller,
@@ -89,16 +89,17 @@ def record_of_step(entry: HistoryEntry, m: Rollout, topology: str, names: Names)
 
 
 def _message(
-    target: PlanMessage, plan_id: str, workers: list[Worker], now_ms: int, reason: str, names: Names
+    target: PlanMessage, plan_id: str, workers: list[Worker], facts: Facts, reason: str, names: Names
 ) -> PlanMessage:
-    plan_set = f"r-{names.new_id()}"
+    plan_set, now = f"r-{names.new_id()}", facts.snapshot
     return msgspec.structs.replace(
         target,
         plan_id=plan_id,
         plan_set=plan_set,
         epoch=names.epoch,
-        created_at_ms=now_ms,
+        created_at_ms=facts.now_ms,
         reason=reason,
+        based_on=msgspec.structs.replace(target.based_on, snapshot_version=now.version, workers=now.workers),
         plan_set_topologies=[target.topology_id],
         workers=workers,
         checksum=plan_checksum(target.topology_id, plan_id, plan_set, names.epoch, workers),

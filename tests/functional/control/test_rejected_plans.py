@@ -9,6 +9,7 @@ from doubles.world import HALF, NEAR, SPREAD, World
 from stormpilot import operate
 from stormpilot.decide.reasons import Reason
 from stormpilot.errors import RefusedError
+from stormpilot.model.values import Infeasible, Model, Plan
 
 
 def rejecting() -> tuple[World, str]:
@@ -57,6 +58,29 @@ def test_what_is_rejected_again_and_again_is_tried_less_and_less_often() -> None
     w.tell(40)
     assert w.slots(t) == NEAR
     assert w.moves(t).rejections == 0
+
+
+def test_a_plan_for_another_number_of_workers_than_is_asked_for_undoes_no_rebalance() -> None:
+    """`storm rebalance -n 1` while it is planned for two. Clocks do not tell: it is published after that."""
+    w, t = rejecting()
+    w.apply_after_s = 1
+    planner, one = w.planner, {("b", 6701): (1, 2, 3, 4, 5, 6)}
+
+    def slow(model: Model) -> Plan | Infeasible:
+        plan = planner(model)
+        if w.wanted:
+            w.wanted = {}
+            w.rebalance(t, 1, one)
+            w.now_ms += 10_000
+        return plan
+
+    w.planner = slow
+    w.tell(100)
+    assert [(e.reason, len(e.plan.workers), e.rejected) for e in w.history(t)] == [
+        ("GAIN", 2, "WORKERS_CHANGED: "),
+        ("REBALANCED", 1, ""),
+    ]
+    assert w.slots(t) == one
 
 
 def test_a_rollback_goes_past_what_was_rejected() -> None:

@@ -59,6 +59,16 @@ def test_a_plan_is_published_with_its_history_its_move_and_its_audit_record(worl
     assert audited(w) == [("publish", "story", f"published {entry.plan.plan_id}, 2 executors move")]
 
 
+def test_a_plan_names_the_snapshot_and_the_number_of_workers_that_it_was_made_for(world: tuple[World, str]) -> None:
+    w, t = world
+    situation = w.situation()
+    w.rebalance(t, 7, SPREAD)
+    outcome = w.cycle.dispatcher.publish(approved(verdict(w, t, situation), situation), situation)
+    before, based_on = situation.snapshot.topologies[t], outcome.plans[t].plan.based_on
+    assert (based_on.snapshot_version, based_on.workers) == (before.version, before.workers)
+    assert before.workers != 7
+
+
 def test_the_history_keeps_what_ran_before_the_first_plan_alone(world: tuple[World, str]) -> None:
     w, t = world
     former = dispatched(w, t).plans[t].former

@@ -287,6 +287,18 @@ def test_a_rollout_that_cannot_go_on_in_the_middle_of_a_step_stops_no_other(monk
     assert len(failures) == 1
 
 
+def test_the_plan_of_each_step_is_based_on_what_runs_before_it(rolling: tuple[World, str]) -> None:
+    w, t = rolling
+    based_on: dict[str, tuple[int, int]] = {}
+    for _ in range(100):
+        w.tell(2)
+        if (plan := w.plan(t)) is not None:
+            based_on.setdefault(plan.plan_id, (plan.based_on.snapshot_version, plan.based_on.workers))
+    (first, workers), (second, still) = based_on.values()
+    assert first < second
+    assert workers == still == 3
+
+
 def test_a_deposed_leader_ends_at_its_next_step(rolling: tuple[World, str]) -> None:
     w, t = rolling
     begun(w, t, "ready")

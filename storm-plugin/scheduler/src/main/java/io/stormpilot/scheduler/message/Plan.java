@@ -18,6 +18,7 @@ import org.apache.storm.scheduler.WorkerSlot;
  *
  * @param planSet the decision that this plan belongs to; plans of one set are applied together
  * @param epoch of the controller that wrote it; a lower one than the newest seen is rejected
+ * @param workersWanted the number of workers that its owner wanted when it was made; 0: not told
  * @param members topologies of the plan set, this one included
  * @param executors every executor of the plan
  * @param room what executors take and supervisors have of CPU and memory
@@ -28,6 +29,7 @@ public record Plan(
     String topologyId,
     long epoch,
     long createdAtMs,
+    long workersWanted,
     Set<String> members,
     List<PlannedWorker> workers,
     Set<ExecutorDetails> executors,
@@ -47,6 +49,7 @@ public record Plan(
         topologyId,
         epoch,
         createdAtMs,
+        workersWanted,
         members,
         workers,
         executors,

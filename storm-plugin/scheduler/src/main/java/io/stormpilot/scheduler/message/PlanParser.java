@@ -97,6 +97,7 @@ final class PlanParser {
               }
             }
             case "epoch", "createdAtMs" -> integers.put(name, readInteger(in, name));
+            case "basedOn" -> integers.put("basedOn.workers", readWorkersWanted(in, name));
             case "planSetTopologies" -> members = readMembers(in, name);
             case "workers" -> placement = readPlacement(in, name);
             case "room" -> {
@@ -148,6 +149,7 @@ final class PlanParser {
             topologyId,
             epoch,
             createdAtMs,
+            integers.getOrDefault("basedOn.workers", 0L),
             Collections.unmodifiableSet(all),
             workers,
             Collections.unmodifiableSet(executors),
@@ -202,6 +204,27 @@ final class PlanParser {
       throw missing(name, "an integer");
     }
     return value;
+  }
+
+  /** The number of workers that the plan is based on; 0 where that is not told. */
+  private static long readWorkersWanted(JsonReader in, String where)
+      throws IOException, MessageException {
+    if (in.peek() != JsonToken.BEGIN_OBJECT) {
+      in.skipValue();
+      return 0;
+    }
+    long[] workers = new long[1];
+    object(
+        in,
+        "",
+        name -> {
+          if (name.equals("workers")) {
+            workers[0] = readInteger(in, where + "." + name);
+          } else {
+            in.skipValue();
+          }
+        });
+    return workers[0];
   }
 
   private Set<String> readMembers(JsonReader in, String where)

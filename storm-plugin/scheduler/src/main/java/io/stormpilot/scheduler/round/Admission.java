@@ -113,6 +113,7 @@ final class Admission {
               member.details().getExecutors(),
               member.current(),
               slots,
+              member.details().getNumWorkers(),
               member.memory().workersChangedAtMs(),
               epochSeen);
       if (rejection != null || !keepsRules) {

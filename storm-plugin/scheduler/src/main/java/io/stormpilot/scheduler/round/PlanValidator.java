@@ -29,8 +29,9 @@ public final class PlanValidator {
    *
    * @param executors every executor of the topology
    * @param current where they are
-   * @param workersChangedAtMs when a user last changed the number of workers, as far as known; else
-   *     0
+   * @param workersWanted the number of workers that its owner wants
+   * @param workersChangedAtMs when that was last changed, as far as known, else 0: it counts for a
+   *     plan that does not tell what it is based on, by the clock of another host
    * @param epochSeen the newest epoch seen
    * @return null when the plan is good
    */
@@ -39,6 +40,7 @@ public final class PlanValidator {
       Set<ExecutorDetails> executors,
       Placement current,
       Slots slots,
+      int workersWanted,
       long workersChangedAtMs,
       long epochSeen) {
     if (plan.epoch() < epochSeen) {
@@ -50,7 +52,11 @@ public final class PlanValidator {
               + epochSeen
               + ", the newest seen: its controller was deposed");
     }
-    if (plan.createdAtMs() < workersChangedAtMs) {
+    boolean workersChanged =
+        plan.workersWanted() > 0
+            ? plan.workersWanted() != workersWanted
+            : plan.createdAtMs() < workersChangedAtMs;
+    if (workersChanged) {
       return new Rejection(
           Reason.WORKERS_CHANGED, "the number of workers was changed after the plan was made");
     }

@@ -72,12 +72,25 @@ class PlanEntryTest {
   }
 
   @Test
+  void aPlanMayTellNothingOfWhatItIsBasedOn() {
+    for (String basedOn : new String[] {"null", "{}", "7", "[]", "{\"snapshotVersion\": 5}"}) {
+      JsonObject plan = example();
+      plan.add("basedOn", JsonParser.parseString(basedOn));
+      assertEquals(0, read(plan).plan().workersWanted(), basedOn);
+    }
+    JsonObject plan = example();
+    plan.add("basedOn", JsonParser.parseString("{\"workers\": \"two\"}"));
+    assertRejected(Reason.MALFORMED, "basedOn.workers", read(plan));
+  }
+
+  @Test
   void readsTheContractExampleWithTheChecksumThatPythonWrote() {
     Plan plan = PlanEntry.read(ID, Contract.bytes("plan.json")).plan();
 
     assertNotNull(plan);
     assertEquals("p-0001", plan.planId());
     assertEquals("r-0001", plan.planSet());
+    assertEquals(2, plan.workersWanted());
     assertEquals(7, plan.epoch());
     assertEquals(1763690200000L, plan.createdAtMs());
     assertEquals(Set.of(ID), plan.members());

@@ -91,11 +91,28 @@ public final class Notation {
         topology,
         epoch,
         createdAtMs,
+        0,
         withSelf,
         planned,
         all,
         PlanRoom.NONE,
         checksum);
+  }
+
+  /** The plan, made when its owner wanted so many workers. */
+  static Plan basedOn(long workersWanted, Plan plan) {
+    return new Plan(
+        plan.planId(),
+        plan.planSet(),
+        plan.topologyId(),
+        plan.epoch(),
+        plan.createdAtMs(),
+        workersWanted,
+        plan.members(),
+        plan.workers(),
+        plan.executors(),
+        plan.room(),
+        plan.checksum());
   }
 
   /** A ZooKeeper of ours in which nothing but plans stands. */

@@ -31,6 +31,7 @@ class PlanValidatorTest {
         story.details("t").getExecutors(),
         Placement.of(cluster.getAssignmentById("t")),
         slots,
+        2,
         workersChangedAtMs,
         epochSeen);
   }
@@ -92,6 +93,7 @@ class PlanValidatorTest {
             story.details("t").getExecutors(),
             Placement.of(cluster.getAssignmentById("t")),
             slots,
+            2,
             0,
             0));
   }
@@ -119,5 +121,15 @@ class PlanValidatorTest {
     Plan plan = story.plan("t", "p", "sup-2:6700=1-2", "sup-1:6700=3-4");
     assertNull(check(plan, story.now(), 0));
     assertEquals(Reason.WORKERS_CHANGED, check(plan, story.now() + 1, 0).reason());
+  }
+
+  @Test
+  void checksThatThePlanIsForAsManyWorkersAsItsOwnerWantsWhateverTheClocksSay() {
+    Plan plan = story.plan("t", "p", "sup-2:6700=1-2", "sup-1:6700=3-4");
+    assertNull(check(Notation.basedOn(2, plan), story.now() + 3_600_000, 0));
+    for (long wanted : new long[] {1, 3, 1L << 32 | 2}) {
+      Plan other = Notation.basedOn(wanted, plan);
+      assertEquals(Reason.WORKERS_CHANGED, check(other, 0, 0).reason());
+    }
   }
 }

@@ -2,6 +2,7 @@ package io.stormpilot.scheduler.round;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
+import io.stormpilot.scheduler.message.Plan;
 import java.util.Map;
 import java.util.Set;
 import org.apache.storm.Config;
@@ -63,6 +64,28 @@ class RebalanceTest {
 
     assertEquals("rejected/WORKERS_CHANGED", story.state("t"));
     assertEquals(4, story.placement("t").size());
+  }
+
+  /** The controller's clock may be ahead, or the plan be published long after it was made. */
+  @Test
+  void rejectsAPlanThatWasMadeForAnotherNumberOfWorkersThoughItsTimeIsLater() {
+    Story story = Story.twoWorkers();
+    story.round();
+    story.rebalance("t", 4, 4);
+    story.round();
+    Plan plan = story.plan("t", "p-1", "sup-2:6700=1-2", "sup-1:6700=3-4");
+
+    story.publish(Notation.basedOn(2, plan));
+    story.round();
+    assertEquals("rejected/WORKERS_CHANGED", story.state("t"));
+    assertEquals(4, story.placement("t").size());
+
+    Plan anew = story.plan("t", "p-2", "sup-2:6700=1-2", "sup-1:6700=3-4");
+    story.publish(Notation.basedOn(4, anew));
+    for (int i = 0; i < 3; i++) {
+      story.round();
+    }
+    assertEquals("applied/OK", story.state("t"));
   }
 
   /** Under the ResourceAwareScheduler it rests on what was declared. */
