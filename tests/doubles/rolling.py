@@ -13,6 +13,7 @@ import msgspec
 
 from stormpilot.config.rollout import RolloutSection
 from stormpilot.messages.core import (
+    BasedOn,
     ComponentPart,
     ExecutorPart,
     HistoryEntry,
@@ -56,14 +57,14 @@ AFTER = [worker("a", 6700, 1), worker("c", 6701, 2, 3), worker("b", 6701, 4, 5)]
 STEPS = [RolloutStepPart(workers=[AFTER[1]], away=[2, 3]), RolloutStepPart(workers=[AFTER[2]], away=[4, 5])]
 
 
-def snapshot(workers: list[Worker], hands_over: bool = False) -> TopologySnapshot:
+def snapshot(workers: list[Worker], hands_over: bool = False, wanted: int = 3) -> TopologySnapshot:
     at = {s: (w.supervisor, w.port) for w in workers for s, _ in w.executors}
     inputs = [InputPart(component="spout", grouping="FIELDS", fields=["key"], routed=True)]
     return TopologySnapshot(
         written_at_ms=0,
         id=T,
         name="words",
-        workers=3,
+        workers=wanted,
         components=[
             ComponentPart(id="spout", kind="spout"),
             ComponentPart(id="work", kind="bolt", inputs=inputs, config={HANDOVER_KEY: hands_over}),
@@ -83,7 +84,15 @@ def snapshot(workers: list[Worker], hands_over: bool = False) -> TopologySnapsho
 
 def begun() -> Rollout:
     plan = PlanMessage(
-        plan_id="p-1", plan_set="r", topology_id=T, epoch=1, created_at_ms=0, planner="best", workers=AFTER, checksum=""
+        plan_id="p-1",
+        plan_set="r",
+        topology_id=T,
+        epoch=1,
+        created_at_ms=0,
+        planner="best",
+        based_on=BasedOn(workers=3),
+        workers=AFTER,
+        checksum="",
     )
     entry = HistoryEntry(plan=plan, reason="GAIN", text="less between nodes", moved_executors=4)
     return Rollout(topology_id=T, entry=entry, steps=STEPS, since_ms=0, started_at_ms=0, standing_plan_id="p-0")
@@ -101,6 +110,8 @@ class Rolling:
     status: StatusMessage | None = None
     live: set[str] = field(default_factory=lambda: set(NODES))
     held: str = ""
+    wanted: int = 3
+    """The number of workers that a user asks for."""
     lacking: str = ""
     now_s: int = 0
     set_back_s: int = 0
@@ -221,7 +232,7 @@ class Rolling:
         stage = m.stage if m.phase == "ready" and not self.lacking else None
         return Facts(
             now_ms=(self.now_s - self.set_back_s) * 1000,
-            snapshot=snapshot(self.workers, self.hands_over),
+            snapshot=snapshot(self.workers, self.hands_over, self.wanted),
             supervisors=frozenset(self.live),
             routes=self.routes,
             plan_id=self.plan_id,

@@ -269,13 +269,20 @@ def _of_another_leadership(m: Rollout, facts: Facts) -> bool:
 
 
 def _may_come_later(m: Rollout, facts: Facts) -> bool:
-    """Whether the plug-in may still apply the plan of the step: it tries some that it rejected again, for a while."""
+    """Whether the plug-in may still apply the plan of the step: it tries some that it rejected again, for a while.
+
+    But for another number of workers it was rejected for good, and what runs may not be the plan.
+    """
+    if _workers_changed(m, facts):
+        return False
     ours = facts.plan_id == m.standing_plan_id and m.applied_at_ms is None and not _begun(m, facts)
     return ours and len(placed(facts)) == len(facts.snapshot.executors)
 
 
 def _missing(m: Rollout, facts: Facts) -> tuple[Outcome, str] | None:
-    """Executors that lost their place or are others than the plan has, and nodes that are gone."""
+    """Executors that lost their place or are others than planned, nodes that are gone, another number of workers."""
+    if _workers_changed(m, facts):
+        return "DISTURBED", "the number of workers was changed by a user"
     planned = {(s, e) for w in m.target for s, e in w.executors}
     if planned != {(e.start, e.end) for e in facts.snapshot.executors}:
         return "DISTURBED", "the executors of the topology are others now"
@@ -283,6 +290,11 @@ def _missing(m: Rollout, facts: Facts) -> tuple[Outcome, str] | None:
         return "DISTURBED", f"{counted(lost, 'executor has', 'executors have')} no slot on a live supervisor"
     gone = sorted({w.supervisor for w in (*m.target, *m.stage.workers)} - facts.supervisors)
     return ("DISTURBED", f"supervisor {gone[0]} is gone") if gone else None
+
+
+def _workers_changed(m: Rollout, facts: Facts) -> bool:
+    """Whether another number of workers is asked for than when it began, where that is known."""
+    return m.entry.plan.based_on.workers not in (0, facts.snapshot.workers)
 
 
 def _forbidden(facts: Facts) -> tuple[Outcome, str] | None:

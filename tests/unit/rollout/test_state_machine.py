@@ -196,6 +196,23 @@ def test_a_supervisor_that_is_lost_ends_it_and_everybody_gets_tuples(at: int, no
 
 
 @pytest.mark.parametrize("at", range(1, LOOKS))
+def test_a_user_who_changes_the_number_of_workers_ends_it(at: int) -> None:
+    """The plug-in rejects a plan that was made for another number, and what runs is not made the plan for it."""
+    r = Rolling()
+    r.looks(at)
+    if r.rollout.phase in ("returning", "ended"):
+        return
+    waits = r.rollout.phase == "moving" and r.rollout.applied_at_ms is None
+    r.wanted = 2
+    r.shim = "silent" if waits else ""
+    published = len([n for n in r.written if n.publish or n.withdraw])
+    r.until_ended()
+    r.everybody_gets_tuples()
+    assert (r.rollout.outcome, r.rollout.text) == ("DISTURBED", "the number of workers was changed by a user")
+    assert len([n for n in r.written if n.publish or n.withdraw]) == published
+
+
+@pytest.mark.parametrize("at", range(1, LOOKS))
 def test_another_plan_ends_it(at: int) -> None:
     r = Rolling()
     r.looks(at)

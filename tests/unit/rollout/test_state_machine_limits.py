@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from doubles.rolling import AFTER, BEFORE, CONFIG, WORK, Rolling, begun, worker
-from stormpilot.messages.core import ExecutorPart
+from stormpilot.messages.core import BasedOn, ExecutorPart
 from stormpilot.messages.rollouts import RolloutStepPart, workers_of
 from stormpilot.rollout.facts import Facts
 from stormpilot.rollout.state_machine import given_back, next_of
@@ -169,6 +169,14 @@ def test_executors_and_places_that_are_others_now_end_it(phase: str) -> None:
         assert found is not None
         assert (found.rollout.outcome, found.rollout.text) == ("DISTURBED", text)
         assert found.rollout.phase == ("ended" if phase == "ready" else "returning")
+
+
+def test_a_rollout_that_does_not_know_the_number_of_workers_goes_on_where_that_is_changed() -> None:
+    """It was begun by an earlier version."""
+    m = begun()
+    plan = msgspec.structs.replace(m.entry.plan, based_on=BasedOn())
+    r = Rolling(rollout=msgspec.structs.replace(m, entry=msgspec.structs.replace(m.entry, plan=plan)), wanted=2)
+    assert done(r)
 
 
 def with_executors(facts: Facts, executors: list[ExecutorPart]) -> Facts:
