@@ -51,7 +51,7 @@ def what_if(
         list[str] | None, typer.Option(metavar="ID|HOST", help="A supervisor, or a host, less.")
     ] = None,
     scale_rate: Annotated[
-        list[str] | None, typer.Option(metavar="TOPOLOGY=FACTOR", help="Traffic and CPU times this.")
+        list[str] | None, typer.Option(metavar="TOPOLOGY=FACTOR", help="Traffic, and its CPU, times this.")
     ] = None,
     new_topology: Annotated[
         Path | None, typer.Option(help="A model.json whose topologies and traffic are added.")

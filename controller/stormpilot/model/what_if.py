@@ -6,9 +6,12 @@ import difflib
 from collections.abc import Sequence
 
 import msgspec
+import numpy as np
 
 from stormpilot.errors import RefusedError, UsageError
-from stormpilot.model.values import DEFAULT_RACK, RESERVED_CPU, Model, Supervisor, Topology, Value
+from stormpilot.model.compiled import Compiled, compile_model
+from stormpilot.model.flow.places_cpu import awake, measured_sums, places_mhz
+from stormpilot.model.values import DEFAULT_RACK, RESERVED_CPU, CpuLaw, Model, Supervisor, Topology, Value
 
 MOST_NODES, MOST_SLOTS = 10_000, 1000
 """Nodes that one change adds, and slots of each."""
@@ -56,15 +59,15 @@ class Changes(Value, frozen=True, kw_only=True):
 def changed(model: Model, changes: Changes) -> Model:
     """The model with these changes; `UsageError` names a node or topology that is not there.
 
-    Executors on a removed node run nowhere and are to be placed. A rate that is scaled scales the CPU of the topology's
-    executors too: CPU per tuple stays the same.
+    Executors on a removed node run nowhere and are to be placed. A rate that is scaled scales what the topology's
+    executors use for tuples too: CPU per tuple stays the same, that of idle workers and of looking for tuples stays.
     """
+    for name, factor in changes.scale_rates:  # first, while it is known where everything runs
+        model = _scaled(model, name, factor)
     for name in changes.remove_nodes:
         model = _without(model, name)
     for node in changes.add_nodes:
         model = _with(model, node)
-    for name, factor in changes.scale_rates:
-        model = _scaled(model, name, factor)
     return model if changes.new_topologies is None else _joined(model, changes.new_topologies)
 
 
@@ -132,13 +135,14 @@ def _scaled(model: Model, name: str, factor: float) -> Model:
     ids = {t.id for t in model.topologies if name in (t.id, t.name)}
     if not ids:
         raise _unknown("topology", name, [t.name for t in model.topologies])
+    cpu_mhz = _cpu_mhz(compile_model(model), factor)
     return msgspec.structs.replace(
         model,
         topologies=[
             t
             if t.id not in ids
             else msgspec.structs.replace(
-                t, executors=[msgspec.structs.replace(e, cpu_mhz=e.cpu_mhz * factor) for e in t.executors]
+                t, executors=[msgspec.structs.replace(e, cpu_mhz=cpu_mhz[t.id, e.start]) for e in t.executors]
             )
             for t in model.topologies
         ],
@@ -146,6 +150,29 @@ def _scaled(model: Model, name: str, factor: float) -> Model:
             e if e.topology not in ids else msgspec.structs.replace(e, rate=e.rate * factor) for e in model.traffic
         ],
     )
+
+
+def _cpu_mhz(c: Compiled, factor: float) -> dict[tuple[str, int], float]:
+    """CPU of every executor where it is, by (topology id, first task), MHz, with so many times the tuples.
+
+    What follows from its place does so at the new rate; looking for tuples takes what it takes now.
+    """
+    received = np.bincount(c.sent_to, c.sent_tps, c.executors).astype(np.float64)
+    sums = measured_sums(c, c.current)
+    places = places_mhz(c, c.current, received, sums)
+    then = places_mhz(c, c.current, received * factor, sums * factor)
+    found = {}
+    k = 0
+    for t in c.model.topologies:
+        law = CpuLaw() if t.cpu_law is None else t.cpu_law
+        for e in sorted(t.executors, key=lambda e: e.start):
+            awake_mhz = law.awake_mhz * float(awake(received[k], law.awake_s))  # is in `places`
+            looking_mhz = max(e.polling_mhz - awake_mhz, law.asleep_mhz)
+            tuples_mhz = max(e.cpu_mhz - float(places[k]) - looking_mhz, 0.0)
+            mhz = e.cpu_mhz + float(then[k] - places[k]) + (factor - 1) * tuples_mhz
+            found[t.id, e.start] = max(mhz, 0.0)
+            k += 1
+    return found
 
 
 def _joined(model: Model, more: Model) -> Model:

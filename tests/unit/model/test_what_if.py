@@ -7,7 +7,7 @@ import pytest
 
 from doubles.models import PAIRED, model, topology
 from stormpilot.errors import RefusedError, UsageError
-from stormpilot.model.values import DEFAULT_RACK, RESERVED_CPU, Exclusion
+from stormpilot.model.values import DEFAULT_RACK, RESERVED_CPU, CpuLaw, Exclusion
 from stormpilot.model.what_if import Changes, NewNode, changed
 
 
@@ -68,6 +68,44 @@ def test_scaled_rate_scales_traffic_and_cpu_of_that_topology_only() -> None:
     assert [e.rate for e in m.traffic] == [1200.0, 300.0, 800.0, 200.0]
     assert {e.cpu_mhz for e in m.topologies[0].executors} == {300.0}
     assert m.topologies[1] == before.topologies[1]
+
+
+def _scaled_mhz(factor: float, law: CpuLaw | None = None, **executor: float) -> list[float]:
+    """CPU of the double's executors at so many times the rate."""
+    t = topology()
+    t = msgspec.structs.replace(t, cpu_law=law, executors=[msgspec.structs.replace(e, **executor) for e in t.executors])
+    (found,) = changed(model(t), Changes(scale_rates=(("flights", factor),))).topologies
+    return [e.cpu_mhz for e in found.executors]
+
+
+def test_scaled_rate_leaves_the_cpu_of_looking_for_tuples() -> None:
+    """180 of 200 MHz are of looking; tuples take 20."""
+    assert _scaled_mhz(2.0, polling_mhz=180.0) == pytest.approx([220.0] * 4)
+    assert _scaled_mhz(0.0, polling_mhz=180.0) == pytest.approx([180.0] * 4)
+    assert _scaled_mhz(2.0, polling_mhz=300.0) == pytest.approx([200.0] * 4), "no more than all is of looking"
+
+
+def test_scaled_rate_leaves_the_cpu_of_idle_workers_and_of_threads_asleep() -> None:
+    """Of 200 MHz a half worker takes 20, the thread asleep 10."""
+    law = CpuLaw(worker_mhz=40.0, asleep_mhz=10.0)
+    assert _scaled_mhz(2.0, law) == pytest.approx([370.0] * 4)
+    assert _scaled_mhz(2.0, law, polling_mhz=30.0) == pytest.approx([350.0] * 4), "asleep it looks for tuples too"
+    assert _scaled_mhz(0.0, law) == pytest.approx([30.0] * 4)
+    assert _scaled_mhz(0.0, CpuLaw(worker_mhz=1000.0)) == pytest.approx([200.0] * 4)
+
+
+def test_a_thread_that_is_awake_all_the_time_is_no_more_so_at_a_higher_rate() -> None:
+    """Executors 3 and 4 get 800 and 200 tuples/s, each of which keeps them awake for a second: 100 MHz, of looking."""
+    law = CpuLaw(awake_mhz=100.0, awake_s=1.0)
+    assert _scaled_mhz(2.0, law) == pytest.approx([400.0, 400.0, 300.0, 300.0])
+    assert _scaled_mhz(2.0, law, polling_mhz=100.0)[2:] == pytest.approx([300.0, 300.0])
+
+
+def test_rate_is_scaled_where_everything_ran_before_a_node_was_removed() -> None:
+    """Its executors have lost the worker that took a part of their CPU."""
+    t = msgspec.structs.replace(topology(), cpu_law=CpuLaw(worker_mhz=40.0))
+    m = changed(model(t), Changes(scale_rates=(("flights", 2.0),), remove_nodes=("a",)))
+    assert [e.cpu_mhz for e in m.topologies[0].executors] == pytest.approx([380.0] * 4)
 
 
 def test_new_topology_is_to_be_placed_and_brings_its_traffic() -> None:
