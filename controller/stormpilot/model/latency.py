@@ -11,11 +11,14 @@ an ack takes two hops.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
-from stormpilot.model.compiled import NOWHERE, Bools, Compiled, Floats, Ints
+from stormpilot.model.compiled import NOWHERE, Bools, Compiled, Floats, Ints, compile_model
+from stormpilot.model.values import Model
 
 FULL = 0.98
 """Queues of an executor or a node that is fuller than this grow without end; so much is taken for it."""
@@ -40,32 +43,80 @@ class Hops:
 DEFAULT_HOPS = Hops()
 
 
+@dataclass(frozen=True)
+class Calibration:
+    """How measured latency follows from that of the model: times `ratio`, and `beyond_ms` more."""
+
+    ratio: float
+    beyond_ms: float
+
+    def of(self, model_ms: float) -> float:
+        """The latency as it would be measured, ms; 0 stays 0, where nothing comes."""
+        return self.ratio * model_ms + self.beyond_ms if model_ms > 0 else model_ms
+
+
 def latency_ms(
     compiled: Compiled,
     placement: Ints,
     sent: tuple[Ints, Ints, Floats] | None = None,
     cpu_mhz: Floats | None = None,
     hops: Hops = DEFAULT_HOPS,
+    calibrations: Mapping[str, Calibration] | None = None,
 ) -> Floats:
     """T -> mean ms from a source to the end of a complete placement (E slots); 0 for a topology without sources.
 
     `sent` (from, to, tuples/s) and `cpu_mhz` (E) are those under the placement, where they are not as measured. Where
     the latency was measured (`Topology.latency_ms`) and the topology runs, the result is that, changed by as much as
-    the model says that it changes: what was measured beyond the model stays as it is, and where less was measured than
-    the model says, the model is too high everywhere by that ratio.
+    the model says that it changes (`calibrations_of`; `calibrations`: others, by topology id).
     """
     c = compiled
-    model = _Times(c, hops)
-    found = model.of(placement, c_sent(c) if sent is None else sent, c.cpu_mhz if cpu_mhz is None else cpu_mhz)
-    if (c.current == NOWHERE).any() or all(t.latency_ms is None for t in c.model.topologies):
-        return found
-    now = model.of(c.current, c_sent(c), c.cpu_mhz)
+    times = _Times(c, hops)
+    found = times.of(placement, c_sent(c) if sent is None else sent, c.cpu_mhz if cpu_mhz is None else cpu_mhz)
+    known = times.calibrations() if calibrations is None else calibrations
     for t, topology in enumerate(c.model.topologies):
-        measured_ms = topology.latency_ms
-        if measured_ms is not None and now[t] > 0 and found[t] > 0:
-            beyond_ms = measured_ms - now[t]
-            found[t] = found[t] + beyond_ms if beyond_ms > 0 else measured_ms * found[t] / now[t]
+        if topology.id in known:
+            found[t] = known[topology.id].of(float(found[t]))
     return found
+
+
+def calibrations_of(compiled: Compiled, hops: Hops = DEFAULT_HOPS) -> dict[str, Calibration]:
+    """Calibrations of the topologies that run as a whole and whose latency was measured, by topology id.
+
+    What was measured beyond the model stays as it is. Where less was measured than the model says, the model is too
+    high everywhere by that ratio.
+    """
+    return _Times(compiled, hops).calibrations()
+
+
+def with_times_of(before: Model, after: Model) -> Model:
+    """The model `after`, where only rates and CPU are others than in `before`, with times as they would be measured.
+
+    `service_ms` is longer or shorter as nodes are busier or less so. `latency_ms` changes by as much as the model says;
+    None for a topology that does not run as a whole, or is sent nothing any more.
+    """
+    old = compile_model(before)
+    was, will = _Times(old, DEFAULT_HOPS), _Times(compile_model(after), DEFAULT_HOPS)
+    longer = dict(zip(map(old.name, range(old.executors)), will.stretch_now / was.stretch_now, strict=True))
+    served = [
+        msgspec.structs.replace(
+            t,
+            executors=[
+                e
+                if e.service_ms is None
+                else msgspec.structs.replace(e, service_ms=e.service_ms * float(longer[t.id, e.start]))
+                for e in t.executors
+            ],
+        )
+        for t in after.topologies
+    ]
+    known = was.calibrations()
+    new = compile_model(msgspec.structs.replace(after, topologies=served))
+    ms = latency_ms(new, new.current, calibrations=known).tolist() if known else [0.0] * new.topologies
+    timed = [
+        msgspec.structs.replace(t, latency_ms=then_ms if t.id in known and then_ms > 0 else None)
+        for t, then_ms in zip(served, ms, strict=True)
+    ]
+    return msgspec.structs.replace(after, topologies=timed)
 
 
 def mean_latency_ms(compiled: Compiled, by_topology: Floats) -> float:
@@ -93,19 +144,39 @@ class _Times:
         self.system = _of_kind(c, "system")
         measured = [e.service_ms for t in c.model.topologies for e in sorted(t.executors, key=lambda e: e.start)]
         self.service_ms: Floats = np.array([0.0 if s is None else s for s in measured], dtype=np.float64)
-        whole = not (c.current == NOWHERE).any()
-        self.stretch_now = self.stretched(c.current, c.cpu_mhz) if whole else np.ones(c.executors)
+        self.stretch_now = self.stretched(c.current, c.cpu_mhz)
+
+    def calibrations(self) -> dict[str, Calibration]:
+        """See `calibrations_of`."""
+        c = self.c
+        lost = set(c.topology[c.current == NOWHERE].tolist())
+        measured = {
+            i: t.latency_ms for i, t in enumerate(c.model.topologies) if t.latency_ms is not None and i not in lost
+        }
+        if not measured:
+            return {}
+        now = self.of(c.current, c_sent(c), c.cpu_mhz).tolist()
+        found = {}
+        for t, measured_ms in measured.items():
+            if now[t] > 0:
+                beyond_ms = measured_ms - now[t]
+                more = Calibration(1.0, beyond_ms) if beyond_ms > 0 else Calibration(measured_ms / now[t], 0.0)
+                found[c.model.topologies[t].id] = more
+        return found
 
     def stretched(self, placement: Ints, cpu_mhz: Floats) -> Floats:
-        """E -> how many times as long CPU takes as on an idle node."""
+        """E -> how many times as long CPU takes as on an idle node; 1 for what runs nowhere, which takes no CPU."""
+        placed = placement != NOWHERE
+        if not placed.any():
+            return np.ones(self.c.executors)
         node = self.c.slot_node[placement]
-        load = np.bincount(node, cpu_mhz, self.c.nodes) / (self.cores * self.mhz)
+        load = np.bincount(node[placed], cpu_mhz[placed], self.c.nodes) / (self.cores * self.mhz)
         busy, k = np.clip(load, 0.0, FULL), self.cores
         by_node: Floats = 1 + CORE_WAIT * busy ** (np.sqrt(2 * (k + 1)) - 1) / (k * (1 - busy))
-        return by_node[node]
+        return np.where(placed, by_node[node], 1.0)
 
     def of(self, placement: Ints, sent: tuple[Ints, Ints, Floats], cpu_mhz: Floats) -> Floats:
-        """T -> ms."""
+        """T -> ms; of a topology that does not run as a whole it says nothing."""
         c = self.c
         source, target, tps = sent
         node = c.slot_node[placement]

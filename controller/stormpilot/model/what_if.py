@@ -11,6 +11,7 @@ import numpy as np
 from stormpilot.errors import RefusedError, UsageError
 from stormpilot.model.compiled import Compiled, compile_model
 from stormpilot.model.flow.places_cpu import awake, measured_sums, places_mhz
+from stormpilot.model.latency import with_times_of
 from stormpilot.model.values import DEFAULT_RACK, RESERVED_CPU, CpuLaw, Model, Supervisor, Topology, Value
 
 MOST_NODES, MOST_SLOTS = 10_000, 1000
@@ -62,8 +63,11 @@ def changed(model: Model, changes: Changes) -> Model:
     Executors on a removed node run nowhere and are to be placed. A rate that is scaled scales what the topology's
     executors use for tuples too: CPU per tuple stays the same, that of idle workers and of looking for tuples stays.
     """
+    before = model
     for name, factor in changes.scale_rates:  # first, while it is known where everything runs
         model = _scaled(model, name, factor)
+    if changes.scale_rates:
+        model = with_times_of(before, model)
     for name in changes.remove_nodes:
         model = _without(model, name)
     for node in changes.add_nodes:

@@ -11,6 +11,7 @@ from stormpilot.model.carried import Capacity, Carried, source_tps
 from stormpilot.model.compiled import compile_model
 from stormpilot.model.cost import current_plan, evaluate
 from stormpilot.model.flow.model import depends_on_placement, flow_model
+from stormpilot.model.latency import calibrations_of, latency_ms, mean_latency_ms
 from stormpilot.model.values import Infeasible, Model, Plan
 from stormpilot.model.what_if import Changes, changed
 
@@ -52,6 +53,7 @@ def what_if(model: Model, changes: Changes, plan_one: Callable[[Model], Plan | I
     if isinstance(answer, Infeasible):
         known = "no plan exists" if answer.proved else "no plan was found"
         raise RefusedError(f"{known} with these changes ({answer.constraint}): {answer.text}")
+    answer = _with_latency_measured(model, other, answer)
     usual = plan_one(model) if model.topologies else None
     return WhatIf(
         now={} if running is None else evaluate(model, running),
@@ -60,6 +62,16 @@ def what_if(model: Model, changes: Changes, plan_one: Callable[[Model], Plan | I
         plan=answer,
         carried=_carried(model, running, None if isinstance(usual, Infeasible) else usual, other, answer),
     )
+
+
+def _with_latency_measured(model: Model, other: Model, answer: Plan) -> Plan:
+    """The plan of the changed model with its latency by what was measured where everything runs, also of lost ones."""
+    known = calibrations_of(compile_model(model)) if model.topologies else {}
+    if not known:
+        return answer
+    c = compile_model(other)
+    ms = mean_latency_ms(c, latency_ms(c, c.slots_of(answer), calibrations=known))
+    return msgspec.structs.replace(answer, metrics=answer.metrics | {"latency_ms": ms})
 
 
 def _carried(model: Model, running: Plan | None, usual: Plan | None, other: Model, answer: Plan) -> list[CarriedRates]:

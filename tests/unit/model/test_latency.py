@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from stormpilot.model.compiled import compile_model
-from stormpilot.model.latency import IDLE_CORES, Hops, latency_ms, mean_latency_ms
+from stormpilot.model.latency import IDLE_CORES, Calibration, Hops, calibrations_of, latency_ms, mean_latency_ms
 from stormpilot.model.values import Assigned, Component, Edge, Executor, Input, Model, Supervisor, Topology
 
 HOPS = Hops(same_worker=0.0, same_node=1.0, same_rack=10.0, other_rack=100.0)
@@ -128,6 +128,37 @@ def test_what_was_measured_beyond_the_model_stays() -> None:
 def test_model_that_says_more_than_was_measured_is_too_high_everywhere() -> None:
     """Half of what it says was measured: no latency is below 0, and another way is not dearer than it is."""
     assert _moved_from_the_same_rack(5.0) == pytest.approx({("a", 2): 0.5, ("b", 1): 5.0, ("c", 1): 50.0})
+
+
+def test_topologies_are_calibrated_one_by_one() -> None:
+    """One that runs nowhere, for its node is gone, takes nothing from what was measured of the other."""
+    one = chain(("b", 1), latency_ms=40.0)
+    lost = msgspec.structs.replace(one.topologies[0], id="t-2", name="t2", assignment=[])
+    both = msgspec.structs.replace(
+        one,
+        topologies=[one.topologies[0], lost],
+        traffic=[*one.traffic, *(msgspec.structs.replace(e, topology="t-2") for e in one.traffic)],
+    )
+    c = compile_model(both)
+    placement = c.current.copy()
+    placement[2:] = c.current[:2]
+    assert latency_ms(c, placement, hops=HOPS).tolist() == pytest.approx([40.0, 10.0])
+    known = {"t-2": Calibration(1.0, 5.0)}
+    assert latency_ms(c, placement, hops=HOPS, calibrations=known).tolist() == pytest.approx([10.0, 15.0])
+
+
+def test_what_runs_nowhere_makes_no_node_busy_now() -> None:
+    """Else the calibration of what runs, by how it runs now, would have less beyond the model than there is."""
+    small = [msgspec.structs.replace(s, cores=1.0) for s in NODES]
+    one = msgspec.structs.replace(chain(("b", 1), cores=0.3, latency_ms=200.0), supervisors=small)
+    (t,) = one.topologies
+    busy = [msgspec.structs.replace(e, cpu_mhz=250.0) for e in t.executors]
+    more = msgspec.structs.replace(t, id="t-2", name="t2", executors=busy, assignment=[], latency_ms=None)
+    c, alone = compile_model(msgspec.structs.replace(one, topologies=[t, more])), compile_model(one)
+    assert calibrations_of(c) == calibrations_of(alone)
+    placement = c.current.copy()
+    placement[2:] = c.slot_numbers()["b", 2]
+    assert latency_ms(c, placement)[0] > 210.0, "with it there tuples of the first wait longer"
 
 
 def test_circles_are_gone_once_round() -> None:

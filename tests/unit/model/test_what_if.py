@@ -5,10 +5,15 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from doubles.models import PAIRED, model, topology
+from doubles.models import PAIRED, Slots, model, topology
 from stormpilot.errors import RefusedError, UsageError
-from stormpilot.model.values import DEFAULT_RACK, RESERVED_CPU, CpuLaw, Exclusion
+from stormpilot.model.compiled import compile_model
+from stormpilot.model.latency import latency_ms
+from stormpilot.model.values import DEFAULT_RACK, RESERVED_CPU, CpuLaw, Exclusion, Model
 from stormpilot.model.what_if import Changes, NewNode, changed
+
+BESIDE: Slots = {("a", 2): (1, 2), ("b", 2): (3, 4)}
+"""In other workers of the nodes on which the double's topology is spread."""
 
 
 def test_no_change_is_the_same_model() -> None:
@@ -99,6 +104,51 @@ def test_a_thread_that_is_awake_all_the_time_is_no_more_so_at_a_higher_rate() ->
     law = CpuLaw(awake_mhz=100.0, awake_s=1.0)
     assert _scaled_mhz(2.0, law) == pytest.approx([400.0, 400.0, 300.0, 300.0])
     assert _scaled_mhz(2.0, law, polling_mhz=100.0)[2:] == pytest.approx([300.0, 300.0])
+
+
+def _model_ms(m: Model) -> list[float]:
+    """Latencies as these topologies run, ms, without what was measured."""
+    bare = msgspec.structs.replace(m, topologies=[msgspec.structs.replace(t, latency_ms=None) for t in m.topologies])
+    c = compile_model(bare)
+    return [float(ms) for ms in latency_ms(c, c.current)]
+
+
+@pytest.mark.parametrize("beyond_ms", [50.0, 0.0])
+def test_measured_latency_becomes_that_of_the_scaled_rate(beyond_ms: float) -> None:
+    """Of all on the same nodes: as much longer as the model says, or as many times where that says too much."""
+    before = model(topology(), topology(BESIDE, name="words"))
+    old = _model_ms(before)
+    measured = [ms + beyond_ms if beyond_ms else ms / 2 for ms in old]
+    timed = [msgspec.structs.replace(t, latency_ms=ms) for t, ms in zip(before.topologies, measured, strict=True)]
+    m = changed(msgspec.structs.replace(before, topologies=timed), Changes(scale_rates=(("flights", 1.9),)))
+    new = _model_ms(m)
+    assert all(b > a for a, b in zip(old, new, strict=True))
+    expected = [ms + beyond_ms if beyond_ms else ms / 2 for ms in new]
+    assert [t.latency_ms for t in m.topologies] == pytest.approx(expected)
+    c = compile_model(m)
+    assert latency_ms(c, c.current).tolist() == pytest.approx(expected)
+
+
+def test_latency_measured_where_something_runs_nowhere_says_nothing_of_another_rate() -> None:
+    flights, words = topology(), msgspec.structs.replace(topology(BESIDE, name="words"), latency_ms=90.0)
+    lost = msgspec.structs.replace(flights, assignment=flights.assignment[:1], latency_ms=90.0)
+    m = changed(model(lost, words), Changes(scale_rates=(("flights", 1.9), ("words", 1.9))))
+    assert m.topologies[0].latency_ms is None
+    assert m.topologies[1].latency_ms is not None
+    assert m.topologies[1].latency_ms > 90.0
+    idle = changed(model(words), Changes(scale_rates=(("words", 0.0),)))
+    assert idle.topologies[0].latency_ms is None
+
+
+def test_tuples_keep_threads_as_much_longer_as_their_node_is_busier() -> None:
+    """What is measured of a tuple is long because others use the cores; on node c nothing changes."""
+    t = topology(BESIDE, name="words")
+    words = msgspec.structs.replace(t, executors=[msgspec.structs.replace(e, service_ms=8.0) for e in t.executors])
+    far = topology({("c", 1): (1, 2, 3, 4)}, name="far")
+    far = msgspec.structs.replace(far, executors=[msgspec.structs.replace(e, service_ms=8.0) for e in far.executors])
+    m = changed(model(topology(), words, far), Changes(scale_rates=(("flights", 3.0),)))
+    assert all(e.service_ms is not None and 8.5 < e.service_ms < 24.0 for e in m.topologies[1].executors)
+    assert {e.service_ms for e in m.topologies[2].executors} == {8.0}
 
 
 def test_rate_is_scaled_where_everything_ran_before_a_node_was_removed() -> None:
