@@ -19,6 +19,7 @@ from stormpilot.model.values import Infeasible, Model, Plan
 from stormpilot.model.what_if import Changes, NewNode
 from stormpilot.operate.whatif import WhatIf
 from stormpilot.operate.whatif import what_if as compare
+from stormpilot.planner import compute, compute_on_flows
 from stormpilot.planner_process import PlannerProcess
 
 BODY_BYTES = 16 * 1024 * 1024
@@ -53,14 +54,15 @@ def what_if(source: NamedDependency[Source], data: JSONBody[WhatIfBody]) -> What
     model = source.model()
     if not _one.acquire(blocking=False):
         raise ProblemError(503, "BUSY", "another what-if is being planned: ask again when it is over")
-    process = PlannerProcess()
+    traffic = source.config.planner.traffic
+    process = PlannerProcess(compute_on_flows if traffic == "flow" else compute)
 
     def plan_one(m: Model) -> Plan | Infeasible:
         deadline_s = time.monotonic() + data.budget_s
         return process(m, data.planner, {}, seed=data.seed, left_s=lambda: deadline_s - time.monotonic())
 
     try:
-        return compare(model, changes, plan_one)
+        return compare(model, changes, plan_one, traffic)
     finally:
         process.close()
         _one.release()

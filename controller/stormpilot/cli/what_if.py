@@ -17,6 +17,7 @@ from stormpilot.cli.live import Live, connected, live_command, user
 from stormpilot.cli.output import note, print_table, say
 from stormpilot.cli.progress import progress
 from stormpilot.cli.stdout import print_and_write
+from stormpilot.cli.traffic import PREDICTED
 from stormpilot.errors import UsageError
 
 if TYPE_CHECKING:
@@ -74,6 +75,7 @@ def what_if(
     """
     from stormpilot.cli.files import check_outputs, compiled_model, write
     from stormpilot.cli.planning_time import planning_time
+    from stormpilot.model.flow.model import depends_on_placement
     from stormpilot.model.values import Infeasible
     from stormpilot.model.what_if import Changes, changed
     from stormpilot.operate.whatif import what_if as compare
@@ -93,6 +95,7 @@ def what_if(
         {"--output": output, "--changed-model": changed_model}, {"--model": given, "--new-topology": new_topology}
     )
     read = _live(live, measure) if given is None else compiled_model(given).model
+    traffic = "flow" if live.settings is None else live.settings.planner.traffic
 
     interrupted = False
 
@@ -103,24 +106,31 @@ def what_if(
             return Infeasible(constraint="time", text="interrupted")
         began_s = time.monotonic()
         with planning_time(began_s, began_s + budget) as clock:
-            answer = compute(m, planner, {}, seed=seed, left_s=clock.left_s)
+            answer = compute(m, planner, {}, seed=seed, left_s=clock.left_s, traffic=traffic)
         interrupted = clock.interrupted
         return answer
 
-    found = compare(read, changes, plan_one)
+    found = compare(read, changes, plan_one, traffic)
+    other = changed(read, changes)
     print_and_write(
-        lambda: live.answer(found, lambda: _show(found, planner)),
+        lambda: live.answer(found, lambda: _show(found, planner, by_flow=depends_on_placement(other))),
         *([] if output is None else [partial(write, output, found.plan, "plan")]),
-        *([] if changed_model is None else [partial(write, changed_model, changed(read, changes), "model")]),
+        *([] if changed_model is None else [partial(write, changed_model, other, "model")]),
     )
 
 
-def _show(found: WhatIf, planner: str) -> None:
+def _show(found: WhatIf, planner: str, *, by_flow: bool) -> None:
     from stormpilot.model.cost import METRICS
+    from stormpilot.planner.flow.planning import PREFIX
 
+    flows = {PREFIX + n: PREDICTED for n in SHOWN if by_flow and PREFIX + n in found.then}
+    meanings = {n: METRICS[n] for n in SHOWN} | flows
     print_table(
         ["metric", "now", "planned", "what if", "meaning"],
-        [[n, *(metric_text(n, of.get(n)) for of in (found.now, found.planned, found.then)), METRICS[n]] for n in SHOWN],
+        [
+            [n, *(metric_text(n, of.get(n)) for of in (found.now, found.planned, found.then)), meaning]
+            for n, meaning in meanings.items()
+        ],
     )
     say(f"planned: what {planner} would make of what is there; what if: of what would be. Nothing was applied.")
     print_table(

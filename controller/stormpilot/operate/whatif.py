@@ -14,6 +14,7 @@ from stormpilot.model.flow.model import depends_on_placement, flow_model
 from stormpilot.model.latency import calibrations_of, latency_ms, mean_latency_ms
 from stormpilot.model.values import Infeasible, Model, Plan
 from stormpilot.model.what_if import Changes, changed
+from stormpilot.planner.flow.planning import PREFIX, Traffic
 
 
 class CarriedRates(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -34,8 +35,8 @@ class CarriedRates(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 class WhatIf(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Metrics by name: `now` as it runs (empty where something runs nowhere), `planned` on the same model.
 
-    `then` is what the planner makes of the changed model, with `plan`. `carried`: the rates that these placements
-    carry, of every topology.
+    `then` is what the planner makes of the changed model, with `plan`. Those named `flow_...` are by what shuffles will
+    send. `carried`: the rates that these placements carry, of every topology.
     """
 
     now: dict[str, float]
@@ -45,8 +46,13 @@ class WhatIf(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     carried: list[CarriedRates] = []
 
 
-def what_if(model: Model, changes: Changes, plan_one: Callable[[Model], Plan | Infeasible]) -> WhatIf:
-    """Plan with and without the changes; `RefusedError` when there is no plan with them."""
+def what_if(
+    model: Model, changes: Changes, plan_one: Callable[[Model], Plan | Infeasible], traffic: Traffic = "flow"
+) -> WhatIf:
+    """Plan with and without the changes; `RefusedError` when there is no plan with them.
+
+    `traffic`: by which `plan_one` plans and judges.
+    """
     other = changed(model, changes)
     running = current_plan(model) if model.topologies else None
     answer = plan_one(other)
@@ -56,12 +62,21 @@ def what_if(model: Model, changes: Changes, plan_one: Callable[[Model], Plan | I
     answer = _with_latency_measured(model, other, answer)
     usual = plan_one(model) if model.topologies else None
     return WhatIf(
-        now={} if running is None else evaluate(model, running),
+        now={} if running is None else _metrics(model, running, traffic),
         planned={} if usual is None or isinstance(usual, Infeasible) else dict(usual.metrics),
         then=dict(answer.metrics),
         plan=answer,
         carried=_carried(model, running, None if isinstance(usual, Infeasible) else usual, other, answer),
     )
+
+
+def _metrics(model: Model, running: Plan, traffic: Traffic) -> dict[str, float]:
+    found = evaluate(model, running)
+    if traffic == "flow":
+        flow = flow_model(model)
+        predicted = flow.predict(flow.compiled.slots_of(running)).metrics()
+        found |= {PREFIX + name: value for name, value in predicted.items()}
+    return found
 
 
 def _with_latency_measured(model: Model, other: Model, answer: Plan) -> Plan:

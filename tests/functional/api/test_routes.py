@@ -86,13 +86,22 @@ def test_what_if_a_node_were_gone(api: Api) -> None:
     assert status == 200, found
     (plan,) = found["plan"]["topologies"]
     assert {w["supervisor"] for w in plan["workers"]} == {"a"}
-    assert found["then"]["inter_node_tps"] == 0
+    assert found["then"]["inter_node_tps"] == found["then"]["flow_inter_node_tps"] == 0
+    assert found["now"].keys() == found["then"].keys()
     assert api.zookeeper._nodes == before
     status, problem = send(api, "what-if", removeNodes=["host-x"], planner="online")
     assert (status, problem["code"]) == (400, "INVALID")
     assert "host-x" in problem["detail"]
     status, problem = send(api, "what-if", removeNode=["host-b"])
     assert (status, problem["code"]) == (400, "INVALID")
+
+
+def test_what_if_goes_by_the_traffic_of_the_configuration(api: Api) -> None:
+    measured = msgspec.structs.replace(api.config.planner, traffic="measured")
+    api.source.config = msgspec.structs.replace(api.config, planner=measured)
+    status, found = send(api, "what-if", removeNodes=["host-b"], planner="online", budgetS=5)
+    assert status == 200, found
+    assert not [name for name in found["now"] | found["then"] if name.startswith("flow_")]
 
 
 def test_topology_without_a_plan_is_explained_too(api: Api) -> None:

@@ -97,6 +97,34 @@ def test_compare_by_measured_pairs(run: Run, files: Path) -> None:
     assert by_flow["bound"]["kind"] == "least found"  # the proof is of measured pairs
 
 
+def test_what_if_plans_and_judges_by_flow_as_the_controller_does(run: Run, files: Path) -> None:
+    arguments = ("what-if", "--model", files / "m.json", "-p", "online", "--scale-rate", "flights=2")
+    found = run(*arguments, "-f", "json").json()
+    flows = run("plan", "diff", "--model", files / "m.json", files / "paired.json", "-f", "json").json()["after"]
+    predicted = {name for name in flows if name.startswith("flow_")}
+    assert predicted
+    for metrics in (found["now"], found["planned"], found["then"]):
+        assert {name for name in metrics if name.startswith("flow_")} == predicted
+    assert (found["now"]["flow_inter_node_tps"], found["then"]["flow_total_tps"]) == (1000.0, 2000.0)
+    assert found["plan"]["metrics"] == found["then"]
+    (row,) = (line for line in run(*arguments).out.splitlines() if line.startswith("flow_inter_node_tps"))
+    assert row.split()[1] == "1,000"
+    assert "as shuffles will send it" in row
+
+
+def test_what_if_goes_by_the_traffic_of_a_configuration(run: Run, files: Path) -> None:
+    (files / "controller.yaml").write_text("planner: {traffic: measured}\n")
+    arguments = ("what-if", "--model", files / "m.json", "-p", "online", "--scale-rate", "flights=2", "-f", "json")
+    assert "flow_" not in run(*arguments, "--config", files / "controller.yaml").out
+
+
+def test_what_if_shows_flows_only_where_they_differ_with_the_placement(run: Run, files: Path) -> None:
+    (files / "fields.json").write_bytes(msgspec.json.encode(model()))
+    done = run("what-if", "--model", files / "fields.json", "-p", "online", "--scale-rate", "flights=2")
+    assert "inter_node_tps" in done.out
+    assert "flow_" not in done.out
+
+
 # --- partial ----------------------------------------------------------------------------------------------------------
 
 
