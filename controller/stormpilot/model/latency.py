@@ -45,7 +45,7 @@ DEFAULT_HOPS = Hops()
 
 @dataclass(frozen=True)
 class Calibration:
-    """How measured latency follows from that of the model: times `ratio`, and `beyond_ms` more."""
+    """Measured latency by that of the model: times `ratio`, and `beyond_ms` more."""
 
     ratio: float
     beyond_ms: float
