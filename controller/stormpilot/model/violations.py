@@ -297,13 +297,13 @@ def _where(
     if executor.pin is not None and executor.pin != supervisor.id:
         found.append(Violation("pin", f"executor {executor.start} is pinned to {executor.pin}", name))
     for x in excluded:
-        if x.topology not in (None, topology.id):
+        if x.topology not in (None, topology.id) or x.component not in (None, executor.component):
             continue
         if x.drained:
             found.append(Violation("drain", f"host {supervisor.host} ({supervisor.id}) is drained", name))
         elif x.kept_for is not None:
             found.append(Violation("exclusion", f"{supervisor.id} is kept for {x.kept_for}", name))
-        elif x.component in (None, executor.component):
+        else:
             text = f"{topology.id}/{executor.component} is excluded from {x.supervisor}"
             found.append(Violation("exclusion", text, name))
     return found

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from msgspec.structs import replace
 
 from doubles.models import PAIRED, SPREAD, model, topology
+from doubles.models import plan as plan_in
 from stormpilot.messages.settings import ExcludeSetting, PinSetting
 from stormpilot.model.constraints import constrained, misplaced, rest_keeps_its_nodes, rest_stands_still
 from stormpilot.model.values import Exclusion, Infeasible, Model, Plan
@@ -59,6 +62,15 @@ def test_exclusion_of_a_host_a_supervisor_a_topology_a_component() -> None:
         Exclusion(supervisor="c"),
     ]
     assert misplaced(m) == {"flights-1": [3, 4]}  # x may stay on a
+
+
+@pytest.mark.parametrize("way", [{"drained": True}, {"kept_for": "other"}, {}])
+def test_exclusion_of_one_component_binds_that_one_alone_whatever_its_reason(way: dict[str, Any]) -> None:
+    m = replace(model(), exclusions=[Exclusion(supervisor="b", component="x", **way)])
+    assert violations(m, plan_in(SPREAD)) == []  # x on a, y on b
+    found = violations(m, plan_in({("b", 1): (1, 2, 3, 4)}))
+    assert [v.executors for v in found] == [[("flights-1", e)] for e in (1, 2)]
+    assert isinstance(compute(m, "default", {}, seed=0), Plan)
 
 
 def test_fixed_workers_are_never_misplaced() -> None:
