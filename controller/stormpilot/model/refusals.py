@@ -32,8 +32,13 @@ def check_topologies(topologies: Sequence[Topology]) -> None:
             raise UsageError(f"topology {t.id}: workers is {t.workers}, expected at least 1, at most {MOST_INT}")
         if abs(t.priority) > MOST_INT:
             raise UsageError(f"topology {t.id}: priority is {t.priority}, expected at most {MOST_INT}")
+        if t.worker_executors is not None and t.worker_executors > MOST_INT:
+            raise UsageError(
+                f"topology {t.id}: worker_executors is {t.worker_executors}, expected at least 1, at most {MOST_INT}"
+            )
         _unique([c.id for c in t.components], f"topology {t.id}: components", "id")
         _check_executors(t)
+        _unique([a.start for a in t.assignment], f"topology {t.id}: assignment", "executor")
 
 
 def _check_executors(t: Topology) -> None:

@@ -150,7 +150,7 @@ def sharing_of(
     found = Sharing(
         heap_mb=np.array(heap, dtype=np.float64)[component] if len(component) else np.zeros(0),
         most_heap_mb=np.array([np.inf if x is None else x for x in limits], dtype=np.float64),
-        most_executors=np.array([every if x is None else x for x in most], dtype=np.int64),
+        most_executors=np.array([every if x is None else min(x, every) for x in most], dtype=np.int64),
         kind=np.array(kind, dtype=np.int64)[component] if len(component) else np.zeros(0, dtype=np.int64),
         first_kind=np.array(first_kind, dtype=np.int64),
         apart=apart,

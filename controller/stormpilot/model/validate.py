@@ -158,6 +158,9 @@ def _traffic_errors(at: str, edge: Edge, starts: Mapping[str, set[int]]) -> Iter
 def _topology_errors(at: str, t: Topology, slots: set[tuple[str, int]]) -> Iterator[Problem]:
     if not 1 <= t.workers <= MOST_INT:
         yield _error("workers", f"{at}.workers", f"{t.id}: is {t.workers}, expected at least 1, at most {MOST_INT}")
+    if t.worker_executors is not None and t.worker_executors > MOST_INT:
+        text = f"{t.id}: is {t.worker_executors}, expected at least 1, at most {MOST_INT}"
+        yield _error("workers", f"{at}.worker_executors", text)
     if abs(t.priority) > MOST_INT:
         yield _error("priority", f"{at}.priority", f"{t.id}: is {t.priority}, expected at most {MOST_INT}")
     yield from _twice([c.id for c in t.components], f"{at}.components", "id")
@@ -179,6 +182,11 @@ def _topology_errors(at: str, t: Topology, slots: set[tuple[str, int]]) -> Itera
             yield _error("component", f"{at}.apart[{j}]", f"{t.id} lists no component {name!r}")
         if a == b:
             yield _error("component", f"{at}.apart[{j}]", f"{a!r} is apart from itself, expected two components")
+    assigned = set()
+    for j, a in enumerate(t.assignment):
+        if a.start in assigned:
+            yield _error("twice", f"{at}.assignment[{j}].start", f"{t.id}: executor {a.start} is assigned twice")
+        assigned.add(a.start)
     existing = {e.start for e in t.executors}
     used = {(a.supervisor, a.port) for a in t.assignment if a.start in existing}
     for j, slot in enumerate(t.fixed_workers):

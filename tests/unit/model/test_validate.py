@@ -65,6 +65,16 @@ BROKEN: list[tuple[Change, str, str]] = [
     (lambda d: d["supervisors"][2].update(cpu_limit_mhz=-1), "supervisors[2].cpu_limit_mhz", "is -1"),
     (lambda d: d["topologies"].append(d["topologies"][0]), "topologies[1].id", "'flights-1' is there twice"),
     (lambda d: d["topologies"][0].update(workers=0), "topologies[0].workers", "is 0, expected at least 1"),
+    (
+        lambda d: d["topologies"][0].update(worker_executors=2**63 - 1),
+        "topologies[0].worker_executors",
+        "is 9223372036854775807, expected at least 1, at most 2147483647",
+    ),
+    (
+        lambda d: d["topologies"][0]["assignment"].append({"start": 1, "supervisor": "c", "port": 1}),
+        "topologies[0].assignment[4].start",
+        "executor 1 is assigned twice",
+    ),
     (lambda d: d["topologies"][0]["executors"][1].update(start=1), "topologies[0].executors[1].start", "1 is there"),
     (lambda d: d["topologies"][0]["executors"][1].update(end=0), "topologies[0].executors[1].end", "is 0, expected"),
     (lambda d: d["topologies"][0]["executors"][1].update(end=10**9), "topologies[0].executors[1].end", "1000000 tasks"),
