@@ -183,10 +183,10 @@ def _topology_errors(at: str, t: Topology, slots: set[tuple[str, int]]) -> Itera
         if a == b:
             yield _error("component", f"{at}.apart[{j}]", f"{a!r} is apart from itself, expected two components")
     assigned = set()
-    for j, a in enumerate(t.assignment):
-        if a.start in assigned:
-            yield _error("twice", f"{at}.assignment[{j}].start", f"{t.id}: executor {a.start} is assigned twice")
-        assigned.add(a.start)
+    for j, start in enumerate(a.start for a in t.assignment):
+        if start in assigned:
+            yield _error("twice", f"{at}.assignment[{j}].start", f"{t.id}: executor {start} is assigned twice")
+        assigned.add(start)
     existing = {e.start for e in t.executors}
     used = {(a.supervisor, a.port) for a in t.assignment if a.start in existing}
     for j, slot in enumerate(t.fixed_workers):
