@@ -1,6 +1,6 @@
 """Nimbus: a Thrift client (`client.py`), its values (`values.py`), Storm's own statistics (`statistics.py`)."""
 
-from stormpilot.nimbus.client import DEFAULT_TIMEOUT_S, PAYLOAD_KEY, Nimbus, with_own_login
+from stormpilot.nimbus.client import DEFAULT_TIMEOUT_S, PAYLOAD_KEY, Nimbus, NotAliveError, with_own_login
 from stormpilot.nimbus.values import (
     DEFAULT_PORT,
     Address,
@@ -19,6 +19,7 @@ __all__ = [
     "Address",
     "ExecutorStatistics",
     "Nimbus",
+    "NotAliveError",
     "PlacedExecutor",
     "RunningTopology",
     "Subscription",

@@ -23,6 +23,11 @@ from thriftpy2.rpc import make_client
 from thriftpy2.thrift import TApplicationException, TException
 from thriftpy2.transport import TFramedTransportFactory, TTransportException
 
+try:
+    from thriftpy2.protocol.cybin.cybin import ProtocolError
+except ImportError:  # a thriftpy2 without compiled code raises its other one
+    ProtocolError = TProtocolException
+
 from stormpilot.errors import RefusedError, UnreachableError, UsageError, cause
 from stormpilot.logins.thrift import Asks, asks_for, sasl_transport
 from stormpilot.nimbus.statistics import grouping, placed, statistics
@@ -44,12 +49,17 @@ _CHUNK_BYTES = 300 * 1024
 """Below `nimbus.thrift.max_buffer_size` (1 MiB)."""
 
 
+class NotAliveError(RefusedError):
+    """A request on a topology that does not run, or no longer."""
+
+
 class Nimbus:
     """A connection to one Nimbus. Not for use by several threads at once."""
 
     def __init__(self, client: Any, address: Address):
         self.address = address
         self._client = client
+        self._spoke = False  # whether a call was answered: what listens there is a Nimbus
 
     @classmethod
     def connect(cls, address: Address, timeout_s: float = DEFAULT_TIMEOUT_S) -> Nimbus:
@@ -269,14 +279,17 @@ class Nimbus:
 
     def _call(self, method: str, **arguments: Any) -> Any:
         with self._errors(method):
-            return getattr(self._client, method)(**arguments)
+            answer = getattr(self._client, method)(**arguments)
+            self._spoke = True
+            return answer
 
     @contextmanager
     def _errors(self, method: str) -> Iterator[None]:
         try:
             yield
+        except storm.NotAliveException as e:
+            raise NotAliveError(f"Nimbus at {self.address} refuses {method}: {e.msg}") from e
         except (
-            storm.NotAliveException,
             storm.AlreadyAliveException,
             storm.InvalidTopologyException,
             storm.AuthorizationException,
@@ -284,12 +297,13 @@ class Nimbus:
             raise RefusedError(f"Nimbus at {self.address} refuses {method}: {e.msg}") from e
         except TApplicationException as e:
             raise RefusedError(f"Nimbus at {self.address} failed in {method}: {e} (its log says more)") from e
-        except (TException, OSError) as e:
+        except (TException, ProtocolError, OSError) as e:
             self._unreachable(method, e)
 
     def _unreachable(self, method: str, e: Exception) -> NoReturn:
         hint = ""
-        if isinstance(e, TProtocolException) or (method == "getLeader" and not isinstance(e, ConnectionError)):
+        alien = isinstance(e, (TProtocolException, ProtocolError))
+        if alien or (not self._spoke and not isinstance(e, ConnectionError)):
             hint = " (is it Nimbus's Thrift port?)"
         if self.address.login is None and not isinstance(e, TimeoutError):
             asked = asks_for(self.address.host, self.address.port)

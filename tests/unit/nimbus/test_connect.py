@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import socket
+import struct
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -60,3 +64,34 @@ def test_a_refused_connection_is_told_as_the_system_tells_it() -> None:
         silent.bind(("127.0.0.1", 0))
         with pytest.raises(UnreachableError, match=r"is not reachable: Connection refused; is it up"):
             Nimbus.connect(Address("127.0.0.1", silent.getsockname()[1]))
+
+
+@contextmanager
+def another_server(answer: bytes) -> Iterator[Address]:
+    """A server that answers the first bytes of a client with these, and hangs up; others it only hangs up on."""
+
+    def serve() -> None:
+        for reply in (answer, b"", b""):
+            try:
+                connection, _ = server.accept()
+            except OSError:
+                return
+            with connection:
+                connection.recv(4096)
+                connection.sendall(reply)
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield Address("127.0.0.1", server.getsockname()[1])
+
+
+@pytest.mark.parametrize("answer", [struct.pack(">i", 40) + bytes(40), b"HTTP/1.1 400 Bad Request\r\n\r\n", b""])
+def test_a_port_that_answers_in_another_protocol_is_said_to_be_that(answer: bytes) -> None:
+    said = r"does not answer getNimbusConf: .*is it Nimbus's Thrift port\?"
+    with (
+        another_server(answer) as address,
+        Nimbus.connect(address, timeout_s=60.0) as nimbus,
+        pytest.raises(UnreachableError, match=said),
+    ):
+        nimbus.conf()
