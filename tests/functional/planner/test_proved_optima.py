@@ -7,7 +7,10 @@ import math
 
 import pytest
 from hypothesis import given, settings
+from msgspec.structs import replace
 
+from doubles.models import model as model_of
+from doubles.models import topology
 from random_models import models
 from stormpilot.model.compiled import compile_model
 from stormpilot.model.cost import evaluate
@@ -57,6 +60,35 @@ def least_metric(model: Model, metric: str) -> float:
 def small(model: Model, most: int = 800) -> bool:
     executors = sum(len(t.executors) for t in model.topologies)
     return len(model.supervisors) ** executors <= most and not any(t.fixed_workers for t in model.topologies)
+
+
+def test_a_proof_within_wishes_or_the_cpu_measured_says_so() -> None:
+    plain = model_of(topology(), limit_mhz=800.0)
+    t = plain.topologies[0]
+    north = [replace(s, site="north") if s.id == "c" else s for s in plain.supervisors]
+    sited = [replace(c, site="north", site_required=False) if c.id == "y" else c for c in t.components]
+    polling = [replace(e, polling_mhz=10.0) for e in t.executors]
+    said = {
+        way: exact_note(replace(plain, supervisors=north, topologies=[replace(t, **changed)]))
+        for way, changed in {
+            "plain": {},
+            "site": {"components": [replace(sited[0], site="south", site_required=False), sited[1]]},
+            "nodes": {"favored_nodes": ["a"]},
+            "polling": {"executors": polling},
+        }.items()
+    }
+    bare, wishes = "optimal: no plan has less than 0 tuples/s between nodes", "within the wishes for nodes and sites"
+    assert said["plain"] == bare
+    assert wishes in said["site"]
+    assert said["nodes"].startswith(f"{bare}, {wishes}")
+    assert said["polling"] == f"{bare}, with the CPU as measured"
+
+
+def exact_note(m: Model) -> str:
+    """The first note of `exact`: what it proved."""
+    answer = compute(m, "exact", {"threads": 1})
+    assert isinstance(answer, Plan)
+    return answer.notes[0]
 
 
 @settings(max_examples=25, deadline=None)

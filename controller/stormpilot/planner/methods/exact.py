@@ -20,6 +20,7 @@ import numpy as np
 
 from stormpilot.errors import RefusedError, UsageError
 from stormpilot.model.compiled import compile_model
+from stormpilot.model.flow.places_cpu import may_need_less
 from stormpilot.model.values import Infeasible, Model
 from stormpilot.planner.bounds.cpsat import Assignment, split
 from stormpilot.planner.bounds.linear import levels_of, relaxation
@@ -109,7 +110,15 @@ def place(frame: Frame, params: Params, rng: np.random.Generator, left_s: LeftS)
         note = f"optimal: no plan has less than {unit.format(f'{found.value:.6g}')}"
     else:
         note = f"not proved: this plan has {unit.format(f'{found.value:.6g}')}, none has less than {found.bound:.6g}"
-    return Result(layout, (note,))
+    return Result(layout, (note + scope_of(frame.compiled.model),))
+
+
+def scope_of(model: Model) -> str:
+    """What a proof rests on that is no hard constraint, as the end of a note; empty where that is nothing."""
+    nodes = any(t.favored_nodes or t.unfavored_nodes for t in model.topologies)
+    sites = any(c.site is not None and not c.site_required for t in model.topologies for c in t.components)
+    within = ", within the wishes for nodes and sites that the plan keeps" if nodes or sites else ""
+    return within + (", with the CPU as measured" if may_need_less(model) else "")
 
 
 def solve(frame: Frame, params: Params, rng: np.random.Generator, left_s: LeftS) -> tuple[Layout, Optimum] | Infeasible:
