@@ -47,6 +47,8 @@ COLUMNS = {
 }
 NOT_BY_FLOW = ("inter_worker_tps", "ras_network_metric")
 """Columns that make room for the flow's; they are in the JSON."""
+NEAR = 1e-5
+"""Relative: a plan may be so much below a bound by the tolerances of limits and of programming."""
 State = Literal["planned", "infeasible", "failed"]
 
 
@@ -119,7 +121,8 @@ def compare(
     """Compare planners on one model file: metrics, moves, time and gap to the best bound.
 
     The bound is of inter-node traffic: what `exact` proves where it can do the model, or semidefinite programming where
-    that proves more, else the least traffic found, and is called so. With --traffic flow (the
+    that proves more, else the least traffic found, and is called so. It holds for every plan that keeps the hard
+    constraints, whatever is wished for. With --traffic flow (the
     default where anything is shuffled) best and partition minimise what shuffles will send, and
     the gap is in that; nothing is proved of it.
     A planner that finds no plan, or fails, is a row that says why. The exit code is 0 then too. Ctrl-C
@@ -154,7 +157,7 @@ def compare(
     if flow is None and not interrupted and any(r.state == "planned" for r in runs):
         began_s = time.monotonic()
         with planning_time(began_s, began_s + budget, "bound", sought="bound") as clock:
-            proofs += relaxed(compiled, proofs, clock.left_s)
+            proofs += relaxed(compiled.model, proofs, clock.left_s)
     proof = max(proofs, key=_strength, default=None)
     found = summed_up(str(model), budget, compiled, runs, proof, flow)
 
@@ -206,35 +209,47 @@ def run_one(
 def _planned(
     model: Model, name: str, seed: int, left_s: LeftS, traffic: Traffic, partial: bool
 ) -> tuple[Plan | Infeasible, Bound | None]:
+    from stormpilot.model.values import Infeasible
     from stormpilot.planner import compute, planner_named
+    from stormpilot.planner.bounds.limits import hard_limits, within
     from stormpilot.planner.methods import exact
     from stormpilot.planner.placement.result import Result
 
-    proofs: list[Bound] = []
+    limits = hard_limits(model)
+    bounds: list[float] = []
 
     def place(frame: Any, params: Any, rng: Any, left_s: Any) -> Any:
         answer = exact.solve(frame, params, rng, left_s)
         if not isinstance(answer, tuple):
             return answer
         layout, found = answer
-        kind: Literal["proved optimum", "proved bound"] = "proved optimum" if found.proved else "proved bound"
-        proofs.append(Bound(kind=kind, inter_node_tps=found.bound, by="exact"))
-        return Result(layout, (f"{kind}: {found.bound:,.6g} tuples/s between nodes",))
+        if limits is not None and within(frame.compiled, limits):
+            bounds.append(found.bound)
+        kind = "proved optimum" if found.proved else "proved bound"
+        scope = exact.scope_of(frame.compiled.model)
+        return Result(layout, (f"{kind}: {found.bound:,.6g} tuples/s between nodes{scope}",))
 
     planner = planner_named(name)
     if name == "exact":
         planner = dataclasses.replace(planner, place=place)
     answer = compute(model, planner, seed=seed, left_s=left_s, partial=partial, traffic=traffic)
-    return answer, proofs[-1] if proofs else None
+    if not bounds or isinstance(answer, Infeasible):
+        return answer, None
+    bound = max(bounds)
+    reached = answer.metrics[COST] <= bound + exact.NEAR * abs(bound) + 1e-9
+    return answer, Bound(kind="proved optimum" if reached else "proved bound", inter_node_tps=bound, by="exact")
 
 
-def relaxed(compiled: Compiled, proofs: Sequence[Bound], left_s: LeftS) -> list[Bound]:
+def relaxed(model: Model, proofs: Sequence[Bound], left_s: LeftS) -> list[Bound]:
     """The bound by semidefinite and integer programming within such a time, where no optimum was proved."""
     from stormpilot.planner.bounds.groups import proved_bound
+    from stormpilot.planner.bounds.limits import hard_limits
 
     if any(p.kind == "proved optimum" for p in proofs):
         return []
-    tps = proved_bound(compiled, left_s)
+    if (limits := hard_limits(model)) is None:
+        return []
+    tps = proved_bound(limits, left_s)
     return [Bound(kind="proved bound", inter_node_tps=tps, by="semidefinite programming")]
 
 
@@ -250,7 +265,7 @@ def summed_up(
 
     The present placement takes part in the bound only where it keeps every hard constraint, a plan only where it leaves
     no topology out. A proved bound of 0 that is not the optimum says nothing, and is not used; nor is a bound of
-    measured pairs where plans are judged by flows.
+    measured pairs where plans are judged by flows, or one above what was found, which cannot be.
     """
     from stormpilot.model.cost import metrics
     from stormpilot.model.violations import violations
@@ -271,7 +286,7 @@ def summed_up(
     rows += [_row(name, [r for r in runs if r.planner == name]) for name in dict.fromkeys(r.planner for r in runs)]
     bound = _least(rows, runs, COST if flow is None else FLOW_COST)
     if flow is None and proof is not None and (proof.inter_node_tps > 0 or proof.kind == "proved optimum"):
-        bound = proof
+        bound = proof if bound is None or _holds(proof, bound) else bound
     if bound is not None:
         short = {r.planner for r in runs if r.left_out}
         rows = [r if r.planner in short else msgspec.structs.replace(r, gap=gap(r.metrics, bound)) for r in rows]
@@ -315,6 +330,11 @@ def _least(rows: list[Row], runs: list[Run], metric: str) -> Bound | None:
         return None
     value, by = min(found, key=lambda f: f[0])
     return Bound(kind="least found", inter_node_tps=value, by=by, metric=metric)
+
+
+def _holds(proof: Bound, found: Bound) -> bool:
+    """Whether nothing was found below what is proved to be the least, but for rounding."""
+    return proof.inter_node_tps <= found.inter_node_tps * (1 + NEAR) + 1e-9
 
 
 def _strength(bound: Bound) -> tuple[bool, float]:
