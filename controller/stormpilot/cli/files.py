@@ -63,17 +63,13 @@ def placement(compiled: Compiled, path: Path) -> tuple[Plan, Compiled, Ints]:
     """A plan file, the model of what it places, and the placement in that.
 
     The model is without the topologies that a partial plan names as left out. `UsageError` names other executors that
-    the plan leaves out, and slots that are not there.
+    the plan leaves out or has twice, or of which it has other tasks, slots that are not there, and slots that two
+    topologies have.
     """
     plan = read_plan(path)
     compiled = without(compiled, plan.left_out)
-    slots = compiled.slot_numbers()
-    for tp in plan.topologies:
-        for w in tp.workers:
-            if (w.supervisor, w.port) not in slots:
-                raise UsageError(
-                    f"{path}: {tp.id}: the model has no slot {w.supervisor}:{w.port}; is it of this model?"
-                )
+    _check_slots(compiled, plan, path)
+    _check_executors(compiled, plan, path)
     found = compiled.slots_of(plan)
     if (missing := (found < 0).nonzero()[0]).size:
         raise UsageError(
@@ -81,6 +77,33 @@ def placement(compiled: Compiled, path: Path) -> tuple[Plan, Compiled, Ints]:
             f"{compiled.describe(missing)}"
         )
     return plan, compiled, found
+
+
+def _check_slots(compiled: Compiled, plan: Plan, path: Path) -> None:
+    slots = compiled.slot_numbers()
+    holder: dict[tuple[str, int], str] = {}
+    for tp in plan.topologies:
+        for w in tp.workers:
+            slot = (w.supervisor, w.port)
+            if slot not in slots:
+                raise UsageError(
+                    f"{path}: {tp.id}: the model has no slot {w.supervisor}:{w.port}; is it of this model?"
+                )
+            if (other := holder.setdefault(slot, tp.id)) != tp.id:
+                raise UsageError(f"{path}: {w.supervisor}:{w.port} is given to {other} and to {tp.id}")
+
+
+def _check_executors(compiled: Compiled, plan: Plan, path: Path) -> None:
+    ends = {t.id: {e.start: e.end for e in t.executors} for t in compiled.model.topologies}
+    there: set[tuple[str, int]] = set()
+    for tp in plan.topologies:
+        own = ends.get(tp.id, {})
+        for start, end in (e for w in tp.workers for e in w.executors):
+            if (tp.id, start) in there:
+                raise UsageError(f"{path}: {tp.id}: executor [{start},{end}] is placed twice")
+            if own.get(start, end) != end:
+                raise UsageError(f"{path}: {tp.id}: executor [{start},{end}] is [{start},{own[start]}] in the model")
+            there.add((tp.id, start))
 
 
 def without(compiled: Compiled, topology_ids: Collection[str]) -> Compiled:
