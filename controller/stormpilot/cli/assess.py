@@ -34,6 +34,7 @@ RULES = "memory that components share is not told by Nimbus: plans keep it, this
 MEMORY = "memory is not part of it"
 CPU = "CPU of bolts that are not Java is only the JVM's part"
 SILENT = "{}: no CPU is declared, and they use about what a plan may use of Storm's default: it may use a fifth more"
+UNREAD = "{} is left out ({}): its slots count as taken, and its CPU is not known"
 COLUMNS = (
     *("topology", "executors", "tuples/s", "between nodes", "planned", "moved"),
     *("counted (s)", "pairs assumed", "error"),
@@ -95,8 +96,10 @@ def assess(
     beside = None if page is None else files.page_files(page, "--page", "assess.html", {"--output": output})
     files.check_outputs({"--output": output})
     with Nimbus.connect(Address.parse(nimbus, "--nimbus", nimbus_login(nimbus_jaas))) as connection:
-        estimated, held, seen = _read(connection, cpu_limit)
+        estimated, held, seen, unread = _read(connection, cpu_limit)
         scheduler = _scheduler(connection.conf()) or "Storm's default scheduler"
+    if not seen and unread:
+        raise RefusedError("no topology can be read: " + "; ".join(unread))
     if not seen:
         raise NothingFoundError(f"no topology runs on the cluster of Nimbus at {nimbus}")
     if output is not None:
@@ -106,7 +109,7 @@ def assess(
     everywhere = held.get("", [])
     over = [s.host for s in estimated.supervisors if s.limit_mhz > cpu_limit * s.cpu_mhz + 1.0]  # 1 MHz: rounding
     silent = [SILENT.format(", ".join(over[:HOSTS]) + ", ..." * (len(over) > HOSTS))] if over else []
-    notes = [*([RULES] if resource_aware(scheduler) else [MEMORY]), CPU, *silent, *plan.notes]
+    notes = [*([RULES] if resource_aware(scheduler) else [MEMORY]), CPU, *unread, *silent, *plan.notes]
     answer = {
         "nimbus": nimbus,
         "scheduler": scheduler,
@@ -142,9 +145,15 @@ def assess(
     print_and_write(show, write)
 
 
-def _read(connection: Nimbus, cpu_limit: float) -> tuple[Model, dict[str, list[str]], list[tuple[Observed, Certainty]]]:
-    """The model, what holds topologies by id ("": all of them), and what was seen of each with its certainty."""
+def _read(
+    connection: Nimbus, cpu_limit: float
+) -> tuple[Model, dict[str, list[str]], list[tuple[Observed, Certainty]], list[str]]:
+    """The model, what holds topologies by id ("": all of them), what was seen of each with its certainty, and notes.
+
+    These name the topologies that Nimbus does not let us read.
+    """
     from stormpilot.config.sections import LoadSection
+    from stormpilot.nimbus import NotAliveError
     from stormpilot.observe.assess import Observed, certainty, model_of
     from stormpilot.observe.assess_ras import Declared, with_declared
     from stormpilot.observe.isolation import isolated, kept_apart
@@ -164,19 +173,27 @@ def _read(connection: Nimbus, cpu_limit: float) -> tuple[Model, dict[str, list[s
     if isolates_by_user(scheduler) and POOLS in conf:  # Nimbus does not say whose the topologies are
         held[""].append(str(Held(POOLS, "with the MultitenantScheduler")))
     seen: list[tuple[Observed, Certainty]] = []
+    unread: list[str] = []
     for t in connection.topologies():
         if t.status != "ACTIVE":
             continue
-        own = connection.topology_conf(t.id)
-        declared[t.id] = Declared(own, connection.component_confs(t.id))
-        held[t.id] = [str(h) for h in held_by_topology(own, declared[t.id].components, fallback=scheduler)]
-        o = Observed(
-            topology=t,
-            workers=t.workers or int(own.get("topology.workers") or 1),  # a rebalance changes no configuration
-            executors=connection.statistics(t.id),
-            subscriptions=connection.subscriptions(t.id),
-            loadaware=not own.get(LOADAWARE_OFF, False),
-        )
+        try:
+            own = connection.topology_conf(t.id)
+            components = connection.component_confs(t.id)
+            o = Observed(
+                topology=t,
+                workers=t.workers or int(own.get("topology.workers") or 1),  # a rebalance changes no configuration
+                executors=connection.statistics(t.id),
+                subscriptions=connection.subscriptions(t.id),
+                loadaware=not own.get(LOADAWARE_OFF, False),
+            )
+        except NotAliveError:  # it ended since it was listed
+            continue
+        except RefusedError as e:
+            unread.append(UNREAD.format(t.name, e))
+            continue
+        declared[t.id] = Declared(own, components)
+        held[t.id] = [str(h) for h in held_by_topology(own, components, fallback=scheduler)]
         seen.append((o, certainty(o, float(own.get(SAMPLED) or SAMPLE_RATE))))
     own_hosts = isolated(conf, scheduler, {o.topology.id: (o.topology.name, "") for o, _ in seen})
     for i, (key, value) in own_hosts.items():
@@ -186,7 +203,7 @@ def _read(connection: Nimbus, cpu_limit: float) -> tuple[Model, dict[str, list[s
     estimated = model_of(supervisors, [o for o, _ in seen], cpu_limit, LoadSection(), default_counts=default_counts)
     estimated = with_declared(estimated, declared, supervisors, scheduler)
     estimated = kept_apart(estimated, own_hosts, scheduler)
-    return _fixed(estimated, held), held, seen
+    return _fixed(estimated, held), held, seen, unread
 
 
 def _fixed(model: Model, held: dict[str, list[str]]) -> Model:

@@ -67,6 +67,7 @@ class CountingNimbus(FakeNimbus):
     scheduler: str = ""
     resources: dict[str, float] = field(default_factory=dict)
     execute_ms: float = EXECUTE_MS
+    refused: dict[str, Exception] = field(default_factory=dict)
     workers: int | None = 2
     used_slots: int | None = 0
 
@@ -86,6 +87,8 @@ class CountingNimbus(FakeNimbus):
         return json.dumps({"topology.workers": 2, **self.conf})
 
     def getTopologyInfo(self, id: str) -> Any:  # noqa: N802
+        if (e := self.refused.get(id.partition("-")[0])) is not None:
+            raise e
         executors = [executor(t, self.execute_ms) for t in PLACED]
         return storm.TopologyInfo(
             id=id, name="words", uptime_secs=3600, status="ACTIVE", errors={}, executors=executors
@@ -206,6 +209,32 @@ def test_slots_of_topologies_that_are_not_active_are_taken(run: Run, nimbus: Cou
     own = {(a.supervisor, a.port) for t in model.topologies for a in t.assignment}
     used = {s.id: len([1 for supervisor, _ in own if supervisor == s.id]) for s in model.supervisors}
     assert {s.id: len(s.slots) for s in model.supervisors} == {i: n + (4 - max(3, n)) for i, n in used.items()}
+
+
+def test_a_topology_that_may_not_be_read_is_left_out_and_named(
+    run: Run, nimbus: CountingNimbus, tmp_path: Path
+) -> None:
+    """It ended the command; three of four slots of each supervisor are in use, by Nimbus's count."""
+    nimbus.running, nimbus.used_slots = {"secret": "ACTIVE", "words": "ACTIVE"}, 3
+    nimbus.refused = {"secret": storm.AuthorizationException(msg="olga is not authorized")}
+    found = assess(run, nimbus, "-o", tmp_path / "model.json")
+    assert [t["name"] for t in found["topologies"]] == ["words"]
+    (note,) = [n for n in found["notes"] if "secret" in n]
+    assert "olga is not authorized" in note
+    model = msgspec.json.decode((tmp_path / "model.json").read_bytes(), type=Model)
+    assert [t.name for t in model.topologies] == ["words"]
+    assert {s.host: len(s.slots) for s in model.supervisors} == {"node-1": 2, "node-2": 2, "node-3": 1}
+    nimbus.running = {"secret": "ACTIVE"}
+    done = run("assess", "--nimbus", f"{nimbus.host}:{nimbus.port}")
+    assert (done.code, "no topology can be read: secret is left out" in done.err) == (1, True)
+
+
+def test_a_topology_that_ends_while_it_is_read_is_left_out(run: Run, nimbus: CountingNimbus) -> None:
+    nimbus.running = {"ending": "ACTIVE", "words": "ACTIVE"}
+    nimbus.refused = {"ending": storm.NotAliveException(msg="ending-1 is not alive")}
+    found = assess(run, nimbus)
+    assert [t["name"] for t in found["topologies"]] == ["words"]
+    assert not any("ending" in n for n in found["notes"])
 
 
 def test_people_read_it_too(run: Run, nimbus: CountingNimbus) -> None:
