@@ -49,10 +49,12 @@ def explain(
     What it keeps local and with whom; what the second choice (the cheapest other supervisor
     that is allowed) would cost; and, where another supervisor would be better, which
     constraint forbids it. Each executor is judged alone, the others staying where they are;
-    with --traffic flow by what all shuffles would send then. Topologies that a partial plan
+    with --traffic flow by what all shuffles would send then. A wish for a site that the plan
+    does not keep forbids nothing. Topologies that a partial plan
     leaves out are named.
     """
     from stormpilot.planner.explain.explain import explain as explained
+    from stormpilot.planner.registry import without_broken
 
     compiled = compiled_model(model)
     lacking: list[str] = []
@@ -64,6 +66,7 @@ def explain(
     else:
         given, compiled, where = placement(compiled, plan)
         lacking = left_out(given)
+    compiled = without_broken(compiled, where)
     flow = flow_of(compiled, traffic)
     chosen = _chosen(compiled, topology, component, executor or [])
     order = chosen[(-_traffic(compiled)[chosen]).argsort(kind="stable")]

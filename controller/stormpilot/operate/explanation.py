@@ -15,6 +15,7 @@ from stormpilot.model.flow.model import FlowModel, depends_on_placement, flow_mo
 from stormpilot.model.subset import only, with_headroom
 from stormpilot.model.values import Model
 from stormpilot.planner.explain.explain import Explanation, explain
+from stormpilot.planner.registry import without_broken
 
 NOTICED_RATIO = 1.0005
 """A node is over its limit from here on; less is rounding."""
@@ -41,7 +42,8 @@ class Explained(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 def explained(model: Model, topology_id: str, config: Config, planned: PlanMessage | None = None) -> Explained | None:
     """Why executors of a topology are where they run now, or where a plan wants them.
 
-    Traffic and headroom are those that the controller plans voluntary plans with. None while an executor runs nowhere,
+    Traffic and headroom are those that the controller plans voluntary plans with; a wish for a site that the placement
+    does not keep forbids nothing. None while an executor runs nowhere,
     or where the plan has other executors or slots than there are.
     """
     known = compile_model(model)
@@ -64,6 +66,7 @@ def explained(model: Model, topology_id: str, config: Config, planned: PlanMessa
             if slot is None or slot not in slots:
                 return None
             placement[e] = slots[slot]
+    compiled = without_broken(compiled, placement)
     by_flow = config.planner.traffic == "flow" and depends_on_placement(compiled.model)
     flow = flow_model(compiled.model, compiled) if by_flow else None
     nodes = set(compiled.slot_node[placement[mine]].tolist())

@@ -14,7 +14,7 @@ import numpy as np
 
 from stormpilot.errors import UsageError
 from stormpilot.model import cost
-from stormpilot.model.compiled import Compiled, compile_model
+from stormpilot.model.compiled import Compiled, Ints, compile_model
 from stormpilot.model.values import Infeasible, Model, Plan
 from stormpilot.planner.placement.feasibility import surplus_fixed
 from stormpilot.planner.placement.layout import Frame, Layout, frame_of
@@ -173,15 +173,24 @@ def run(
 def without_given_up(model: Model, plan: Plan) -> Compiled:
     """The arrays of a model, without the wishes for sites that the plan has given up: then they forbid nothing."""
     compiled = compile_model(model)
-    broken = broken_wishes(compiled, plan)
-    return compile_model(model, given_up=broken) if broken else compiled
+    return without_broken(compiled, compiled.slots_of(plan))
+
+
+def without_broken(compiled: Compiled, placement: Ints) -> Compiled:
+    """The arrays of the same model, without the wishes for sites that a complete placement (E -> slot) breaks."""
+    broken = _broken(compiled, placement)
+    return compile_model(compiled.model, given_up=broken) if broken else compiled
 
 
 def broken_wishes(compiled: Compiled, plan: Plan) -> set[tuple[str, str]]:
     """Components (topology id, component id) that a plan places where they may not be, but for what must stay."""
+    return _broken(compiled, compiled.slots_of(plan))
+
+
+def _broken(compiled: Compiled, placement: Ints) -> set[tuple[str, str]]:
     if not compiled.executors:
         return set()
-    node = compiled.slot_node[compiled.slots_of(plan)]
+    node = compiled.slot_node[placement]
     wrong = np.flatnonzero(~(compiled.allowed[compiled.klass, node] | compiled.fixed))
     return {_component(compiled, e) for e in wrong.tolist()}
 

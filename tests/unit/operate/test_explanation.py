@@ -38,6 +38,15 @@ def test_placement_is_explained_with_the_flow_model_that_plans_are_made_with() -
     assert sum(e.leaving_tps for e in by_pairs.executors) == 400.0
 
 
+def test_a_wish_for_a_site_that_the_placement_gives_up_forbids_nothing() -> None:
+    whole = model(topology(HALF))
+    (t,) = whole.topologies
+    wishes = [msgspec.structs.replace(c, site="nowhere", site_required=False) for c in t.components]
+    wished = msgspec.structs.replace(whole, topologies=[msgspec.structs.replace(t, components=wishes)])
+    assert verdicts(explained(wished, ID, MEASURED)) == verdicts(explained(whole, ID, MEASURED))
+    assert verdicts(explained(wished, ID, MEASURED))[2] == "improvable"
+
+
 def test_what_no_shuffle_follows_is_explained_by_measured_pairs() -> None:
     found = explained(model(topology(SPREAD)), ID, FLOW)
     assert found is not None

@@ -354,11 +354,13 @@ def _wishes(s: State, e: int, supervisor: str) -> list[Obstacle]:
     component_id = c.component_names[int(c.component[e])][1]
     pin = s.pins[e]
     component = next(x for x in topology.components if x.id == component_id)
-    site = next(x.site for x in c.model.supervisors if x.id == supervisor)
+    site_of = {x.id: x.site for x in c.model.supervisors}
+    site = site_of[supervisor]
+    may_be = {site_of[c.node_ids[n]] for n in np.flatnonzero(c.allowed[c.klass[e]]).tolist()}
     found = []
     if pin is not None and pin != supervisor:
         found.append(Obstacle(constraint="pin", text=f"pinned to {pin}"))
-    if component.site is not None and component.site != site:
+    if component.site not in (None, site) and may_be <= {component.site}:  # else the wish was given up
         asks = "asks for" if component.site_required else "wishes for"
         has = f"is of site {site}" if site else "has no site"
         found.append(

@@ -17,6 +17,7 @@ from stormpilot.model.values import Assigned, Exclusion, Model, Plan, SharedMemo
 from stormpilot.model.violations import violations
 from stormpilot.planner import compute
 from stormpilot.planner.explain.explain import Choice, Explanation, Obstacle, explain
+from stormpilot.planner.registry import without_broken
 
 
 def explained(model: Model, slots: Mapping[tuple[str, int], tuple[int, ...]], start: int) -> Explanation:
@@ -27,6 +28,7 @@ def explained(model: Model, slots: Mapping[tuple[str, int], tuple[int, ...]], st
     for slot, starts in slots.items():
         placement[np.isin(c.start, starts)] = numbers[slot]
     assert (placement >= 0).all()
+    c = without_broken(c, placement)
     (found,) = explain(c, placement, np.flatnonzero(c.start == start).tolist())
     return found
 
@@ -165,6 +167,25 @@ def test_a_wish_for_a_site_is_called_a_wish() -> None:
     e = explained(soft, {("e", 6700): (1, 2), ("x", 6700): (3, 4), ("w", 6700): (5, 6)}, 1)
     assert e.better is not None
     assert [o.text for o in e.better.obstacles] == ["source wishes for site east, x has no site"]
+
+
+def test_a_wish_that_the_placement_gives_up_forbids_nothing() -> None:
+    """source 1 is on e as wished, source 2 is not: the planner gave the wish up for all of them."""
+    model = two_sites()
+    (t,) = model.topologies
+    wishes = [msgspec.structs.replace(x, site_required=False) for x in t.components]
+    soft = msgspec.structs.replace(model, topologies=[msgspec.structs.replace(t, components=wishes)])
+    slots = {("e", 6700): (1,), ("x", 6700): (2, 3, 4), ("w", 6700): (5, 6)}
+    found = explained(soft, slots, 1)
+    assert (found.verdict, found.better and found.better.supervisor) == ("improvable", "x")
+    closed = explained(
+        msgspec.structs.replace(soft, exclusions=[Exclusion(supervisor="x", component="source")]), slots, 1
+    )
+    assert closed.better is not None
+    assert [o.constraint for o in closed.better.obstacles] == ["exclusion"]
+    sunk = explained(soft, slots, 5)
+    assert sunk.better is not None
+    assert [o.text for o in sunk.better.obstacles] == ["sink wishes for site west, x has no site"]
 
 
 def test_a_fixed_worker_is_not_judged() -> None:
