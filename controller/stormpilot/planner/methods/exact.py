@@ -114,7 +114,7 @@ def place(frame: Frame, params: Params, rng: np.random.Generator, left_s: LeftS)
 
 
 def scope_of(model: Model) -> str:
-    """What a proof rests on that is no hard constraint, as the end of a note; empty where that is nothing."""
+    """The end of a note: wishes and measured CPU that a proof rests on beside hard constraints; empty without any."""
     nodes = any(t.favored_nodes or t.unfavored_nodes for t in model.topologies)
     sites = any(c.site is not None and not c.site_required for t in model.topologies for c in t.components)
     within = ", within the wishes for nodes and sites that the plan keeps" if nodes or sites else ""
