@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from stormpilot.zookeeper.client import ConflictError
+from stormpilot.zookeeper.client import ConflictError, HasChildrenError
 from stormpilot.zookeeper.transaction import Append, Check, Delete, Put
 
 
@@ -67,3 +67,12 @@ class ZooKeeperContract:
         assert refused.value.path == path
         assert zk.read(["/before"]) == [None]
         assert zk.read(["/old"])[0].data == b"x"
+
+    def test_a_transaction_removes_no_znode_with_others_below_it(self, zk: Any) -> None:
+        zk.put("/old", b"x")
+        zk.put("/old/below", b"y")
+        with pytest.raises(HasChildrenError, match="wrote below it") as refused:
+            zk.commit([Put("/before", b"1", None), Delete("/old", 0)])
+        assert refused.value.path == "/old"
+        assert zk.read(["/before"]) == [None]
+        assert [n.data for n in zk.read(["/old", "/old/below"])] == [b"x", b"y"]

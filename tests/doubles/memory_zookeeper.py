@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from stormpilot.zookeeper.client import ConflictError, DeniedError, Node, NodeStat
+from stormpilot.zookeeper.client import ConflictError, DeniedError, HasChildrenError, Node, NodeStat
 from stormpilot.zookeeper.transaction import Append, Check, Delete, Put, Step, check_size
 
 
@@ -76,7 +76,7 @@ class MemoryZooKeeper:
         try:
             for step in steps:
                 self._do(step)
-        except ConflictError:
+        except (ConflictError, HasChildrenError):
             self._nodes = before
             raise
         self.commits.append(list(steps))
@@ -103,6 +103,8 @@ class MemoryZooKeeper:
         if isinstance(step, Put):
             self._nodes[step.path] = self._node(step.data, node.version + 1)
         elif isinstance(step, Delete):
+            if self._children(step.path):
+                raise HasChildrenError(step.path)
             del self._nodes[step.path]
         else:
             assert isinstance(step, Check)

@@ -29,7 +29,7 @@ from stormpilot.observe.observer import Observation
 from stormpilot.publish.message import PlanSet, history_entry, plan_message
 from stormpilot.publish.publisher import NOT_OURS, Publisher
 from stormpilot.rollout.feasibility import RolloutSteps
-from stormpilot.zookeeper.client import DeniedError
+from stormpilot.zookeeper.client import DeniedError, HasChildrenError
 from stormpilot.zookeeper.transaction import Delete, Step, TooLargeError
 
 DENIED_S = 600.0
@@ -164,7 +164,7 @@ class PlanDispatcher:
         return replace(outcome, plans={**outcome.plans, t: entry})
 
     def _not_written(self, ids: Sequence[str], why: RefusedError, outcome: Outcome) -> Outcome:
-        if isinstance(why, DeniedError | TooLargeError):
+        if isinstance(why, DeniedError | HasChildrenError | TooLargeError):
             owners = [t for t in ids if t in why.path.split("/")]
             self.refused.update(dict.fromkeys(owners, (self.clock_ms(), str(why))))
         skipped = {t: skip(t, Reason.NOT_PUBLISHED, str(why)) for t in ids}

@@ -28,8 +28,8 @@ from stormpilot.decide.reasons import Reason
 from stormpilot.decide.requests import RequestOutcome, answer
 from stormpilot.messages.core import HistoryEntry
 from stormpilot.messages.settings import Request
-from stormpilot.publish.publisher import Publisher
-from stormpilot.zookeeper.client import ConflictError, DeniedError
+from stormpilot.publish.publisher import NOT_OURS, Publisher
+from stormpilot.zookeeper.client import ConflictError
 from stormpilot.zookeeper.transaction import Step
 
 log = structlog.get_logger(__name__)
@@ -207,10 +207,10 @@ class RequestHandler:
         return Verdict.without_plan({topology_id: decision}, situation.memory)
 
     def _write(self, steps: Sequence[Step]) -> None:
-        """A request, hold or proposal that somebody changed meanwhile or locked is answered anew in the next cycle."""
+        """What somebody changed meanwhile, locked or wrote below is answered anew in the next cycle."""
         try:
             self.publisher.write(steps)
         except ConflictError:
             return
-        except DeniedError as e:
+        except NOT_OURS as e:
             log.warning("the answer to a request cannot be written", why=e)

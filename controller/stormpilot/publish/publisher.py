@@ -15,7 +15,7 @@ from stormpilot.messages.moves import MoveState
 from stormpilot.messages.rollouts import whole_plans
 from stormpilot.messages.signing import signed, signed_by
 from stormpilot.publish.epoch import Epoch
-from stormpilot.zookeeper.client import ConflictError, DeniedError, ZooKeeper
+from stormpilot.zookeeper.client import ConflictError, DeniedError, HasChildrenError, ZooKeeper
 from stormpilot.zookeeper.paths import Paths
 from stormpilot.zookeeper.transaction import Append, Put, Step, TooLargeError, check_size, size_of
 
@@ -26,9 +26,9 @@ KEPT_PLANS = 20
 plans that were rejected."""
 HISTORY_NUMBER = re.compile("0[0-9]{9}")
 """Names of plans in a history, with ten digits, of which none needs the first; anybody may have put others beside."""
-NOT_OURS = (ConflictError, DeniedError, TooLargeError)
-"""Errors of a znode that somebody else wrote or locked, or that is too large: they cost what is written there, and
-nothing else."""
+NOT_OURS = (ConflictError, DeniedError, HasChildrenError, TooLargeError)
+"""Errors of a znode that somebody else wrote, wrote below or locked, or that is too large: they cost what is written
+there, and nothing else."""
 TRANSACTION_BYTES = 900 * 1024
 """Size limit of one request to ZooKeeper (its limit is 1 MiB)."""
 
@@ -103,6 +103,8 @@ class Publisher:
             Somebody else changed a plan after it was read.
         DeniedError
             The access list of a znode of these topologies does not let us.
+        HasChildrenError
+            Somebody else wrote below a znode that is removed with a plan.
         TooLargeError
             A plan is too large for ZooKeeper: nothing was written.
         """

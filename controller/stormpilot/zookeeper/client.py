@@ -67,6 +67,14 @@ class DeniedError(RefusedError):
         self.path = path
 
 
+class HasChildrenError(RefusedError):
+    """A znode that cannot be removed, for others are below it; `path` is its name."""
+
+    def __init__(self, path: str):
+        super().__init__(f"ZooKeeper does not remove {path}: somebody else wrote below it; remove what is there")
+        self.path = path
+
+
 @dataclass(frozen=True)
 class Node:
     """A znode: its data, the version for compare-and-set, and when it was last written (ZooKeeper's clock).
@@ -276,6 +284,7 @@ class ZooKeeper:
     def commit(self, steps: Sequence[Step]) -> None:
         """Do all steps or none; `ConflictError` names the first znode that was not as expected.
 
+        `DeniedError` names one that is locked to us, `HasChildrenError` one to remove with others below it.
         `TooLargeError` before anything is sent.
         """
         check_size(steps)
@@ -297,6 +306,8 @@ class ZooKeeper:
                 raise ConflictError(step.path) from result
             if isinstance(result, NoAuthError):
                 raise DeniedError(step.path) from result
+            if isinstance(result, NotEmptyError):
+                raise HasChildrenError(step.path) from result
         for step, result in zip(steps, results, strict=True):
             if isinstance(result, Exception) and not isinstance(result, (RolledBackError, RuntimeInconsistency)):
                 raise RefusedError(f"ZooKeeper refuses to write {step.path}: {type(result).__name__} {result}")

@@ -16,6 +16,7 @@ from stormpilot import operate
 from stormpilot.messages.core import StatusMessage, encode
 from stormpilot.messages.moves import MoveState
 from stormpilot.messages.routes import ComponentRoute, Routes
+from stormpilot.messages.settings import Hold
 from stormpilot.observe import listing
 
 FEW = 50
@@ -166,6 +167,47 @@ def test_a_znode_that_denies_us_costs_the_plans_of_its_topology_alone(kind: str,
     world.wanted = {other: ELSEWHERE, good: BETTER}
     world.tell(100)
     assert world.slots(good) == BETTER
+
+
+@pytest.mark.parametrize(
+    ("kind", "verb"), [("request", operate.replan), ("hold", operate.replan), ("proposal", operate.discard)]
+)
+def test_a_znode_below_what_a_request_removes_costs_its_topology_alone(
+    kind: str, verb: Callable[[operate.Operator, str], operate.Change]
+) -> None:
+    """ZooKeeper removes no znode with others below it; the request is done once they are gone."""
+    world, good, other = two_topologies()
+    world.configure(other, {"stormpilot.approval": True})
+    world.wanted = {other: ELSEWHERE}
+    world.tell(60)
+    assert world.decision(other).reason == "APPROVAL_NEEDED"
+    until_ms = world.now_ms + 3_600_000
+    hold = Hold(topology_id=other, since_ms=world.now_ms, until_ms=until_ms, cause="discard")
+    world.zookeeper.put(world.paths.hold(other), encode(hold))
+    below = f"{getattr(world.paths, kind)(other)}/below"
+    verb(operator(world), other)
+    world.zookeeper.put(below, b"")
+    world.wanted = {good: BETTER, other: ELSEWHERE}
+    world.tell(60)
+    assert world.slots(good) == BETTER
+    assert world.zookeeper.children([world.paths.request()]) == [[other]]
+    world.zookeeper.delete(below)
+    world.tell(10)
+    assert world.zookeeper.children([world.paths.request()]) == [[]]
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_a_znode_below_a_proposal_costs_the_plans_of_its_topology_alone(together: bool) -> None:
+    world, good, other = two_topologies()
+    world.tell(20)
+    world.zookeeper.put(f"{world.paths.proposal(other)}/below", b"")
+    if not together:
+        world.wanted = {other: ELSEWHERE}
+        world.tell(30)
+    world.wanted = {other: ELSEWHERE, good: BETTER}
+    world.tell(100)
+    assert world.slots(good) == BETTER
+    assert world.plan(other) is None
 
 
 def test_a_number_in_a_history_that_is_none_of_ours_stops_no_plan() -> None:
