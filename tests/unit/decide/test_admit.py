@@ -12,6 +12,7 @@ from stormpilot.config import DecideSection
 from stormpilot.decide.admit import TopologyState, admit
 from stormpilot.decide.decision import Decision
 from stormpilot.decide.reasons import Reason
+from stormpilot.messages.settings import Hold
 
 CONFIG = DecideSection(cool_down_s=180, rejected_retry_s=30)
 
@@ -57,6 +58,8 @@ def test_workers_that_were_assigned_just_now_are_not_moved(age_s: float, closed:
 
 def test_executors_without_a_slot_do_not_wait_for_workers_that_start() -> None:
     assert asked(subject(placed=False, assigned_ms=NOW_MS)) is None
+    plan = plan_message(age_s=300)
+    assert asked(subject(missing_slots=1, plan=plan, status=status("applied"), assigned_ms=NOW_MS)) is None
 
 
 def test_thin_data_say_when_the_gate_opens() -> None:
@@ -86,6 +89,12 @@ def test_mass_failure_holds_everything_also_first_plans() -> None:
         decision = asked(who, lost=2, known=4)
         assert decision is not None
         assert (decision.reason, decision.value, decision.threshold) == (Reason.MASS_FAILURE, 0.5, 0.4)
+
+
+def test_as_many_lost_supervisors_as_the_limit_are_a_mass_failure() -> None:
+    decision = asked(subject(), lost=2, known=5)
+    assert decision is not None
+    assert (decision.reason, decision.value, decision.threshold) == (Reason.MASS_FAILURE, 0.4, 0.4)
 
 
 def test_loss_of_few_supervisors_is_no_mass_failure() -> None:
@@ -151,6 +160,14 @@ def test_repair_is_followed_by_a_cool_down_of_its_own(own_s: float | None, waits
         assert decision is not None
         assert (decision.reason, decision.threshold) == (Reason.COOL_DOWN, waits_s)
         assert "what was repaired" in decision.text
+
+
+def test_a_hold_keeps_what_runs_and_no_executors_without_a_slot() -> None:
+    hold = Hold(topology_id="flights-1", since_ms=NOW_MS - 1000, until_ms=NOW_MS + 60_000, cause="rollback", by="ops")
+    decision = asked(subject(hold=hold))
+    assert decision is not None
+    assert (decision.reason, decision.until_ms) == (Reason.OPERATOR_HOLD, NOW_MS + 60_000)
+    assert asked(subject(hold=hold, plan=plan_message(300), status=status("applied"), missing_slots=1)) is None
 
 
 def test_executors_without_a_slot_are_repaired_without_measurements() -> None:

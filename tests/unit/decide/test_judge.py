@@ -68,6 +68,12 @@ def test_gain_that_does_not_pay_for_the_restarts_is_left_alone() -> None:
         assert one(judged([subject()], PAIRED, config=config)).reason is reason
 
 
+def test_an_operator_who_asked_gets_a_gain_that_does_not_pay_for_the_restarts() -> None:
+    config = DecideSection(consecutive_hits=1, restart_s=10, payback_s=9.9)
+    found = one(judged([subject(asked=True)], PAIRED, config=config))
+    assert (found.action, found.reason) == ("publish", Reason.GAIN)
+
+
 def test_only_workers_that_change_count_as_restarts() -> None:
     """Executors 1 and 3 trade places with nobody: worker a:1 goes on, only 2 and 4 (200 tuples/s) start anew."""
     running: Slots = {("a", 1): (1, 3), ("b", 1): (2,), ("c", 1): (4,)}
