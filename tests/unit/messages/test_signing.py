@@ -13,7 +13,7 @@ from doubles.memory_zookeeper import MemoryZooKeeper
 from doubles.models import plan_message
 from stormpilot.config import PublishSection, plan_key
 from stormpilot.errors import UsageError
-from stormpilot.messages.core import HistoryEntry, PlanMessage, decode
+from stormpilot.messages.core import HistoryEntry, PlanMessage, PlanRoom, decode, encode
 from stormpilot.messages.signing import keys_of_file, signature, signed, signed_by, signed_text
 from stormpilot.observe.reader import Reader
 from stormpilot.publish.epoch import raise_epoch
@@ -80,6 +80,26 @@ def test_a_leader_signs_plans_of_its_former_key_anew_and_no_others() -> None:
         "unsigned": False,
     }
     assert (after["forged"], after["unsigned"]) == (before["forged"].message, before["unsigned"].message)
+
+
+@pytest.mark.parametrize("change", [{"cpu_reserved": True}, {"executors": [(4, 1, 1)]}, {"signature": "0" * 64}])
+def test_a_plan_of_a_former_key_whose_room_is_not_signed_by_it_stays_as_it_is(change: dict[str, Any]) -> None:
+    """The new key would vouch for numbers that nobody who knows a key has written."""
+    zookeeper, paths, new = MemoryZooKeeper(lambda: 0), Paths(), b"another key, as long as that one"
+    room = PlanRoom(executors=[(4, 100, 128)])
+    plan = plan_message(plan_id="p-1", topology_id="t-1", room=room)
+    plan = signed(msgspec.structs.replace(plan, checksum=plan.expected_checksum()), KEY)
+    forged = msgspec.structs.replace(plan, room=msgspec.structs.replace(plan.room, **change))
+    publisher = Publisher(zookeeper, paths, raise_epoch(zookeeper, paths), new, KEY)  # type: ignore[arg-type]
+    for written, anew in ((plan, True), (forged, False)):
+        zookeeper.put(paths.plan("t-1"), encode(written))
+        (node,) = zookeeper.read([paths.plan("t-1")])
+        assert node is not None
+        publisher.sign_anew([(written, node.version)])
+        (node,) = zookeeper.read([paths.plan("t-1")])
+        assert node is not None
+        after = decode(node.data, PlanMessage, "x")
+        assert (signed_by(after, new), after == written) == (anew, not anew)
 
 
 def test_the_first_line_signs_so_that_keys_can_be_replaced(tmp_path: Path) -> None:

@@ -235,6 +235,19 @@ def test_a_plan_that_is_too_large_for_zookeeper_is_refused_before_anything_of_it
     assert zookeeper.commits == []
 
 
+def test_nothing_of_a_plan_set_is_written_where_a_later_transaction_of_it_is_too_large(
+    zookeeper: MemoryZooKeeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publisher = leader(zookeeper)
+    huge = entry("p-1", executors=3000)
+    monkeypatch.setattr(module, "TRANSACTION_BYTES", len(encode(huge)))
+    monkeypatch.setattr(transaction, "MOST_BYTES", len(encode(huge.plan)))
+    zookeeper.commits.clear()
+    with pytest.raises(TooLargeError, match=f"{ID}.*: with what is written beside it [0-9]+ bytes"):
+        publisher.publish([entry("p-0", OTHER), huge], {})
+    assert (zookeeper.commits, published(zookeeper, OTHER), history(zookeeper, OTHER)) == ([], None, [])
+
+
 def test_plans_of_many_small_topologies_go_in_as_many_requests_as_servers_take(zookeeper: MemoryZooKeeper) -> None:
     """Each step has a path and a header beside its data: hundreds of them count."""
     publisher = leader(zookeeper)
