@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 
 import msgspec
 import pytest
@@ -11,8 +12,9 @@ from doubles import snapshots
 from doubles.wanted import Slots, plan_in
 from doubles.world import World
 from storm_schedulers import DEFAULT, RAS
+from stormpilot.config import BlackoutWindow
 from stormpilot.messages.core import HistoryEntry, decode, encode
-from stormpilot.messages.settings import AuditRecord, ModeSetting, Request
+from stormpilot.messages.settings import AuditRecord, Hold, ModeSetting, PauseSetting, Request
 from stormpilot.model.values import Infeasible, Model, Plan
 
 ALL = (1, 2, 3, 4, 5, 6)
@@ -268,14 +270,32 @@ def test_only_as_many_leave_as_it_needs() -> None:
     assert w.plan(first) is not None
 
 
-def test_an_operators_pause_keeps_the_plan_and_the_next_in_the_order_leaves() -> None:
+@pytest.mark.parametrize("by", ["pause", "hold"])
+def test_an_operators_pause_or_hold_keeps_the_plan_and_the_next_in_the_order_leaves(by: str) -> None:
     w = world()
     fair, humble = full(w)
-    w.zookeeper.put(w.paths.pause("humble"), b'{"schema": 1}')
+    hold = Hold(topology_id=humble, since_ms=w.now_ms, until_ms=w.now_ms + 3_600_000, cause="rollback", by="ada")
+    path, setting = {"pause": (w.paths.pause("humble"), PauseSetting()), "hold": (w.paths.hold(humble), hold)}[by]
+    w.zookeeper.put(path, encode(setting))
     submit(w, "proud", 1)
     w.tell(120)
     assert w.plan(humble) is not None
     assert w.plan(fair) is None
+
+
+def test_nobody_gives_up_a_plan_in_a_blackout_window() -> None:
+    w = world()
+    fair, humble = full(w)
+    begin = datetime.fromtimestamp(w.now_ms / 1000, UTC) - timedelta(minutes=1)
+    window = BlackoutWindow(from_=f"{begin:%H:%M}", to=f"{begin + timedelta(minutes=10):%H:%M}")
+    decide = msgspec.structs.replace(w.config.decide, blackouts=[window])
+    w.use(msgspec.structs.replace(w.config, decide=decide))
+    submit(w, "proud", 1)
+    w.tell(240)
+    assert w.plan(humble) is not None
+    assert w.plan(fair) is not None
+    w.tell(600)
+    assert w.plan(humble) is None
 
 
 def free(w: World, name: str, priority: int, supervisor: str, code: str) -> str:

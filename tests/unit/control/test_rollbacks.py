@@ -63,6 +63,16 @@ def test_a_pause_holds_it(worse: tuple[World, str, RollbackProposer]) -> None:
     assert (verdict.decisions[t].reason, verdict.plans) == (Reason.PAUSED, {})
 
 
+def test_a_blackout_window_holds_it(worse: tuple[World, str, RollbackProposer]) -> None:
+    w, t, rollbacks = worse
+    situation = going_back(w, t)
+    states = {t: replace(situation.topologies[t], blackout="20:00 to 21:00", blackout_until_ms=w.now_ms + 1000)}
+    verdict = rollbacks.propose(replace(situation, topologies=states))
+    assert verdict is not None
+    decision = verdict.decisions[t]
+    assert (decision.reason, decision.until_ms, verdict.plans) == (Reason.BLACKOUT, w.now_ms + 1000, {})
+
+
 def test_a_former_slot_that_another_topology_has_ends_it_with_an_event(
     worse: tuple[World, str, RollbackProposer],
 ) -> None:
@@ -139,7 +149,10 @@ def test_what_goes_nowhere_back_is_left_alone(worse: tuple[World, str, RollbackP
     assert rollbacks.propose(w.situation()) is None
 
 
-def test_what_an_operator_aborted_is_given_up(worse: tuple[World, str, RollbackProposer]) -> None:
+@pytest.mark.parametrize("began_after_ms", [0, -1])
+def test_what_an_operator_aborted_is_given_up_and_what_was_judged_since_is_not(
+    worse: tuple[World, str, RollbackProposer], began_after_ms: int
+) -> None:
     w, t, rollbacks = worse
     situation = going_back(w, t)
     move = msgspec.structs.replace(situation.moves[t], judged_at_ms=w.now_ms)
@@ -149,7 +162,7 @@ def test_what_an_operator_aborted_is_given_up(worse: tuple[World, str, RollbackP
         entry=entry,
         steps=[],
         since_ms=w.now_ms,
-        started_at_ms=w.now_ms,
+        started_at_ms=w.now_ms + began_after_ms,
         started_by="n1",
         standing_plan_id=None,
         former=[],
@@ -159,5 +172,9 @@ def test_what_an_operator_aborted_is_given_up(worse: tuple[World, str, RollbackP
     w.zookeeper.put(w.paths.rollout(t), encode(ended))
     verdict = rollbacks.propose(replace(w.situation(), moves={t: move}))
     assert verdict is not None
-    assert (verdict.decisions[t].action, verdict.decisions[t].reason) == ("skip", Reason.BACK_OFF)
-    assert "an operator aborted its rollout" in verdict.decisions[t].text
+    decision = verdict.decisions[t]
+    if began_after_ms < 0:
+        assert (decision.action, decision.reason) == ("publish", Reason.ROLLBACK_EFFECT)
+        return
+    assert (decision.action, decision.reason) == ("skip", Reason.BACK_OFF)
+    assert "an operator aborted its rollout" in decision.text
