@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -185,10 +186,23 @@ def test_a_change_begins_a_cycle_at_once_and_what_we_wrote_ourselves_does_not() 
     assert turn(led) == 2
 
 
-def test_a_deposed_leader_ends_at_once_and_without_an_error() -> None:
-    w = World("a", "b", base=HOURLY)
+@pytest.mark.parametrize("job", ["cycle", "otd", "rollout"])
+def test_a_deposed_leader_ends_at_once_and_without_an_error(job: str) -> None:
+    """Whatever it is about to write."""
+    if job == "otd":
+        w = World("a", "b", settings="otd: {enabled: true, threshold_asc_tps: 20, cpu_high: 0.5, cpu_low: 0.4}\n")
+        w.submit(SPREAD)
+        w.tell(40)
+    else:
+        w, t = world()
+        begun(w, t)
     led = leadership(w, lambda: w.now_ms)
+    led._observe()
+    for other in {"cycle", "otd", "rollout", "loads"} - {job}:
+        led.schedule._due_s[other] = math.inf
     w.new_leader()
+    turns = iter([True])
+    led.same_session = lambda: next(turns, False)
     with structlog.testing.capture_logs() as lines, pytest.raises(DeposedError):
         led.run()
     assert not [x for x in lines if x["log_level"] in ("error", "warning")]

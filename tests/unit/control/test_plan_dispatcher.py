@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from doubles import rolling_jobs
 from doubles.wanted import Slots, plan_in
 from doubles.world import World
 from stormpilot import operate
@@ -139,3 +140,29 @@ def test_a_rollout_is_written_instead_of_its_plan() -> None:
     w.zookeeper.put(w.paths.rollout(t), encode(rollout))
     again = w.cycle.dispatcher.publish(approved(verdict(w, t, situation, slots=together), situation), situation)
     assert again.decisions[t].reason is Reason.NOT_PUBLISHED, "somebody else wrote one after it was read"
+
+
+def test_a_plan_that_restarts_workers_ends_the_rollout_that_runs() -> None:
+    w, t = rolling_jobs.world()
+    rolling_jobs.begun(w, t)
+    situation = w.situation()
+    found = verdict(w, t, situation, slots=rolling_jobs.SOURCE_TOO)
+    outcome = w.cycle.dispatcher.publish(approved(found, situation), situation)
+    plan_id, rollout = outcome.plans[t].plan.plan_id, w.rollout(t)
+    published = w.plan(t)
+    assert published is not None and published.plan_id == plan_id
+    assert rollout is not None
+    assert (rollout.outcome, rollout.text) == ("OVERTAKEN", f"by plan {plan_id}")
+
+
+@pytest.mark.parametrize(("passed_s", "denied"), [(-1, False), (0, True), (599, True), (600, False)])
+def test_a_topology_of_which_a_znode_was_refused_is_left_out_for_ten_minutes_and_not_by_a_clock_that_was_set_back(
+    world: tuple[World, str], passed_s: int, denied: bool
+) -> None:
+    w, t = world
+    situation = w.situation()
+    w.zookeeper.put(w.paths.proposal(t), b"")
+    w.zookeeper.denied.add(w.paths.proposal(t))
+    outcome = w.cycle.dispatcher.publish(approved(verdict(w, t, situation), situation), situation)
+    assert outcome.decisions[t].reason is Reason.NOT_PUBLISHED
+    assert set(w.cycle.dispatcher.denied(w.now_ms + passed_s * 1000)) == ({t} if denied else set())

@@ -166,6 +166,7 @@ def test_a_topology_rests_after_a_rollout_that_ended_early(
     decision = resting(state, situation)
     assert (None if decision is None else decision.reason) == reason
     assert resting(replace(state, asked=True), situation) is None, "an operator need not wait"
+    assert resting(replace(state, plan_problem="cannot be read"), situation) is None, "nor a repair"
     w.now_ms += 24 * 3_600_000
     situation = w.situation()
     assert resting(situation.topologies[t], situation) is None
