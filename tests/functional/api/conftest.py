@@ -57,6 +57,7 @@ class Api:
         self.tokens = {r.name: new_token(f"ann-{r.name}", r) for r in Role}
         file = folder / "tokens"
         file.write_text("# who\n" + "\n".join(line for _, line in self.tokens.values()) + "\n")
+        file.chmod(0o600)
         given = {"tokens_file": str(file), **section}
         self.config = Config(api=ApiSection(**given), notify=NotifySection(url=URL))
         self.zookeeper = Store(lambda: NOW_MS)

@@ -359,6 +359,7 @@ def test_new_token_is_printed_once_with_its_line(run: Run, tmp_path: Path) -> No
     line = f"ann operator {hashlib.sha256(token.encode()).hexdigest()}"
     assert line in done.err
     (tmp_path / "tokens").write_text(line)
+    (tmp_path / "tokens").chmod(0o600)
     (tmp_path / "c.yaml").write_text("api: {tokens_file: tokens}")
     assert run("config", "check", tmp_path / "c.yaml").code == 0
     shown = json.loads(run("token", "new", "bob", "-f", "json").out)
@@ -388,6 +389,7 @@ def test_config_check_reads_the_files_of_the_api_and_the_webhook(
     run: Run, tmp_path: Path, line: str, said: str
 ) -> None:
     (tmp_path / "tokens").write_text("ann\n")
+    (tmp_path / "tokens").chmod(0o600)
     (tmp_path / "c.yaml").write_text(line)
     done = run("config", "check", tmp_path / "c.yaml")
     assert done.code == 2
