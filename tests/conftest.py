@@ -58,6 +58,16 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     return report
 
 
+@pytest.fixture(autouse=True)
+def without_proxy(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Servers of tests are on this machine, which a proxy does not reach; containers may need one for packages."""
+    with pytest.MonkeyPatch.context() as patch:  # (its own: a test may undo what is patched in it)
+        if request.node.get_closest_marker("docker") is None:
+            for name in [n for n in os.environ if n.lower().endswith("_proxy")]:
+                patch.delenv(name)
+        yield
+
+
 @pytest.fixture
 def zookeeper(tmp_path: Path) -> Iterator[LocalZooKeeper]:
     """A running ZooKeeper of this test's own: `hosts`, `stop()`, `start()`, `pause()`, `resume()`."""
