@@ -337,3 +337,18 @@ def test_one_that_waits_with_a_plan_of_its_own_gives_that_up_too() -> None:
     w.place(submit(w, "hasty", 15), at("a"))
     w.tell(200)
     assert (w.plan(humble), w.plan(proud)) == (None, None)
+
+
+def test_a_plan_that_cannot_be_removed_for_a_znode_below_it_ends_no_cycle() -> None:
+    w = world()
+    fair, humble = full(w)
+    below = f"{w.paths.plan(humble)}/below"
+    w.zookeeper.put(below, b"")
+    submit(w, "proud", 1)
+    w.tell(120)
+    assert any(r.decisions[humble].reason == "NOT_PUBLISHED" for r in w.reports if humble in r.decisions)
+    assert w.plan(humble) is not None
+    assert w.plan(fair) is not None
+    w.zookeeper.delete(below)
+    w.tell(660)
+    assert w.plan(humble) is None
