@@ -216,7 +216,7 @@ def compute(
         return with_wishes(model, by_latency, left_s)
 
     def present_of(whole: Model, note: str) -> Plan | None:
-        """What runs, where it keeps the constraints, as an answer."""
+        """The present placement as an answer, where it keeps the constraints."""
         present = current_plan(whole)
         if present is None or violations(whole, present):
             return None
