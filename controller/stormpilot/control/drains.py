@@ -152,7 +152,7 @@ class DrainProposer:
         return Verdict.without_plan({t: stuck.decision}, situation.memory)
 
     def _settings(self, reason: Reason, text: str, situation: Situation) -> object:
-        """What an answer depends on beside the model."""
+        """Things that an answer depends on beside the model."""
         return situation.config, self.planners.current.planner, reason, text
 
     def _standing(self, state: TopologyState, reason: Reason, text: str, situation: Situation) -> Verdict | None:

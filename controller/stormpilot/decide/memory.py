@@ -161,7 +161,7 @@ class Memory:
         return sorted(known - present), len(known)
 
     def gone(self, supervisors: Iterable[str]) -> list[GonePart]:
-        """What is known of supervisors that are gone."""
+        """Knowledge of supervisors that are gone."""
         hosts, seen_ms = self.supervisor_hosts, self.supervisors_seen_ms
         return [GonePart(supervisor=s, host=hosts.get(s, ""), seen_ms=seen_ms[s]) for s in supervisors]
 

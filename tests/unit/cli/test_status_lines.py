@@ -94,7 +94,7 @@ def test_proposals_that_are_older_than_the_published_plan_or_unreadable_are_none
     assert proposals(zookeeper, paths, seen()) == {}  # type: ignore[arg-type]
     zookeeper.put(paths.proposal(ID), encode(proposal(40)))
     assert list(proposals(zookeeper, paths, seen())) == [ID]  # type: ignore[arg-type]
-    published = {ID: PublishedPlan(proposal(20, "p-10").plan, 1, NOW_MS)}
+    published = {ID: PublishedPlan(proposal(20, "p-10").plan, 1, NOW_MS, transaction=1000)}
     later = StoreSnapshot(topologies=seen().topologies, plans=published)
     assert proposals(zookeeper, paths, later) == {}  # type: ignore[arg-type]
     zookeeper.put(paths.proposal(ID), b"{")
