@@ -207,7 +207,7 @@ class RequestHandler:
         return Verdict.without_plan({topology_id: decision}, situation.memory)
 
     def _write(self, steps: Sequence[Step]) -> None:
-        """Writing of these steps; what somebody changed meanwhile, locked or wrote below is answered anew in the next cycle."""
+        """Writing of these steps; what others changed, locked or wrote below is answered anew in the next cycle."""
         try:
             self.publisher.write(steps)
         except ConflictError:
