@@ -44,7 +44,7 @@ cycle: {{period_s: 1, poll_s: 0.2}}
 load: {{window_s: 5, min_coverage_ratio: 0.2, settle_s: 0}}
 planner: {{name: online}}
 decide: {{mode: act, consecutive_hits: 1, cool_down_s: 1, restart_s: 0}}
-traffic_log: {{dir: ''}}
+traffic_log: {{dir: null}}
 api: {{enabled: false}}
 """
 

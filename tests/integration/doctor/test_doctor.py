@@ -27,7 +27,7 @@ cycle: {{period_s: 1, poll_s: 0.5}}
 load: {{window_s: 5}}
 planner: {{name: online}}
 decide: {{mode: advise}}
-traffic_log: {{dir: ''}}
+traffic_log: {{dir: null}}
 api: {{enabled: false}}
 """
 
