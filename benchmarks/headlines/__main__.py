@@ -90,6 +90,8 @@ def measure(arguments: argparse.Namespace, passes: int, ends_s: float) -> None:
         return
     wanted = [case for case in wanted if case.name in left]
     for cores in dict.fromkeys([*([EVEN] if repetitions or changes else []), *(case.cores for case in wanted)]):
+        if not clock.allows(runs.PREPARED_S):
+            return
         with runs.isolated(cores, say) as cluster:
             if cores == EVEN and repetitions and clock.allows(fewest.MEASURED_S):
                 fewest.measure(cluster, replace(CASES["chain"], **chosen), repetitions, OUT, clock, say)

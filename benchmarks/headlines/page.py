@@ -205,6 +205,8 @@ def _listed(text: str) -> str:
 
 def _setting(found: dict[str, Any]) -> list[str]:
     some = next(iter(found["cases"].values()))["parameters"]
+    cores = [c["parameters"]["cores"] for c in found["cases"].values()]
+    alike = [c for c in cores if not isinstance(c, list)] or [EVEN[0]]
     loads = [o["load_average"] for p in found["passes"] for o in p["measured"]]
     turns = sorted({p["phase_s"] for p in found["passes"]})
     what = []
@@ -221,7 +223,7 @@ def _setting(found: dict[str, Any]) -> list[str]:
         what.append(own)
     return [
         filled(
-            f"{some['nodes']} nodes of {EVEN[0]:g} cores and {some['mbit']:g} Mbit/s on one machine, each in a "
+            f"{some['nodes']} nodes of {alike[0]:g} cores and {some['mbit']:g} Mbit/s on one machine, each in a "
             f"namespace of its own with a CPU quota; its load average while measuring was {min(loads):.1f} to "
             f"{max(loads):.1f}. The source sends at a rate, then as fast as `topology.max.spout.pending` lets it, in "
             f"turns of {' or '.join(f'{s:g}' for s in turns)} s: latency and traffic are of the former, the most "

@@ -49,6 +49,13 @@ class PlannerLostError(Exception):
     """The planner's process hung or ended; the next plan gets a new one."""
 
 
+class PlannerClosedError(PlannerLostError):
+    """No plan is made any more, which is no failure of the planner."""
+
+    def __init__(self) -> None:
+        super().__init__("planners are asked no more: the controller ends")
+
+
 class _Request(msgspec.Struct):
     model: Model
     planner: str
@@ -122,6 +129,8 @@ class PlannerProcess:
                 answer = msgspec.msgpack.decode(connection.recv_bytes(), type=_Response)
             except (EOFError, OSError) as e:
                 code = self._end()
+                if self._closed:
+                    raise PlannerClosedError from e
                 raise PlannerLostError(f"its process ended with {_exit(code)}") from e
             self._warm.add(planner)
             if answer.plan is not None or answer.infeasible is not None:
@@ -166,12 +175,12 @@ class PlannerProcess:
         """Whether it answers in time; time in which it could run and no CPU was free is given again."""
         if wait_s is None:
             return connection.poll(None)
-        left_s = wait_s
+        left_s, pid = wait_s, self._process.pid
         for _ in range(MOST_SPANS):
-            delayed_s = run_delay_s(self._process.pid)
+            delayed_s = run_delay_s(pid)
             if connection.poll(left_s):
                 return True
-            delayed_s = run_delay_s(self._process.pid) - delayed_s
+            delayed_s = run_delay_s(pid) - delayed_s
             left_s = min(left_s, delayed_s)
             if left_s <= 0:
                 return False
@@ -188,7 +197,7 @@ class PlannerProcess:
             self._process, self._connection = process, connection
         if self._closed:  # before, or by another thread meanwhile
             self._end()
-            raise PlannerLostError("planners are asked no more: the controller ends")
+            raise PlannerClosedError
         assert self._connection is not None
         return self._connection
 

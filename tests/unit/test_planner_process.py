@@ -143,7 +143,9 @@ def test_a_program_ends_though_it_closed_no_planner() -> None:
         "process = PlannerProcess(misbehave)\n"
         "print(process(two_chains(), 'tells its process', {}, seed=0, left_s=lambda: 300.0).text)"
     )
-    done = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, timeout=120, check=True)
+    own = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, env=own, stdout=subprocess.PIPE, text=True, timeout=120, check=True)
     assert not Path(f"/proc/{done.stdout.strip()}").exists()
 
 

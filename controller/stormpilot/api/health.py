@@ -13,8 +13,9 @@ from stormpilot.operate.status import stuck_after_s
 
 GROUPS = 4
 """A cycle plans at most so many groups of topologies, each within the planner's budget."""
-LEAVING = 4
-"""Beside them it plans topologies that must leave a host, for about so many of these budgets (`control/drains.py`)."""
+LEAVING = 10
+"""Beside them it plans topologies that must leave a host, for at most so many of these budgets: for each of two
+modes two and the three plans of the last one (`control/drains.py`)."""
 CALLS_S = 60.0
 """Limit for reading and writing while ZooKeeper answers slowly."""
 

@@ -159,7 +159,7 @@ def profile(
         told = _Told(shown, record)
         bench = Bench(
             fed, grid, times, address, session, where.paths,
-            on=on, source_on=source_on, runner=runner, options=options, by=user(),
+            on=on or record.node or None, source_on=source_on, runner=runner, options=options, by=user(),
             key=signing_key(config), capacity=capacity, tell=told.doing,
         )  # fmt: skip
         bench.check()

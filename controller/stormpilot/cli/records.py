@@ -106,10 +106,17 @@ def audit_row(r: AuditRecord) -> list[str]:
 
 
 def moment_ms(text: str, now_s: float) -> int:
-    """A time ago (`90s`, `30m`, `2h`, `7d`) or a local date as milliseconds; `UsageError` for anything else."""
+    """A time ago (`90s`, `30m`, `2h`, `7d`) or a date as milliseconds; `UsageError` for anything else.
+
+    A date is UTC, as dates are shown, unless it says more.
+    """
     ago = re.fullmatch(r"(\d+)([smhd])", text)
     try:
-        at_s = now_s - int(ago[1]) * UNITS_S[ago[2]] if ago else datetime.fromisoformat(text).timestamp()
+        if ago:
+            at_s = now_s - int(ago[1]) * UNITS_S[ago[2]]
+        else:
+            at = datetime.fromisoformat(text)
+            at_s = (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
         return max(0, int(at_s * 1000))  # (nothing is older)
     except (ValueError, OverflowError) as e:
         raise UsageError(f"--since is {text!r}, expected e.g. 30m, 2h, 7d or 2026-01-31T12:00") from e

@@ -108,7 +108,9 @@ class TrafficLog(Live):
         """Write the result to ZooKeeper; `write` returns the names of the topologies."""
         with connected(self.where) as store:
             written = write(store, self.where.paths)
-        note(f"written to ZooKeeper for {', '.join(written)}")
+        note(
+            f"written to ZooKeeper for {', '.join(written) or 'nobody: none runs that is in the log, which is too old'}"
+        )
 
 
 def tell_skipped(skipped: Sequence[Skipped], *, strict: bool = False) -> None:

@@ -144,7 +144,8 @@ class Daemon:
         try:
             loaded = self._read()
         except UsageError as e:
-            log.error("the new configuration is not used, the old one stays", why=e)
+            if not dry_run:
+                log.error("the new configuration is not used, the old one stays", why=e)
             raise
         except Exception:
             log.exception("the configuration could not be read, the old one stays")

@@ -185,13 +185,13 @@ class PlanDispatcher:
         rooms = situation.rooms.of(ids)
         entries = {}
         for t in ids:
+            origin = verdict.origins.get(t, PlanOrigin())
             based_on = BasedOn(
                 snapshot_version=situation.snapshot.topologies[t].version,
-                workers=situation.snapshot.topologies[t].workers,
+                workers=origin.workers or situation.snapshot.topologies[t].workers,
                 window_from_ms=observation.since_ms[t],
                 window_to_ms=observation.at_ms,
             )
-            origin = verdict.origins.get(t, PlanOrigin())
             plan_id = (None if proposal else origin.plan_id) or f"p-{self.new_id()}"
             message = plan_message(
                 verdict.plans[t], verdict.plan, decisions[t], plan_set, plan_id, based_on, rooms.get(t)

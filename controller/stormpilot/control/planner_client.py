@@ -19,7 +19,7 @@ from stormpilot.model.values import (
 )
 from stormpilot.model.violations import violations
 from stormpilot.planner.search.warm import TINY
-from stormpilot.planner_process import PlannerLostError
+from stormpilot.planner_process import PlannerClosedError, PlannerLostError
 from stormpilot.tuning.recommendation import Choice
 
 log = structlog.get_logger(__name__)
@@ -79,7 +79,8 @@ class PlannerClient:
             )
         except Exception as e:
             text = f"{planner}: {type(e).__name__}: {e}"
-            if text != self._failure:  # with its trace once; every cycle says the text anyway
+            if text != self._failure and not isinstance(e, PlannerClosedError):
+                # with its trace once; every cycle says the text anyway
                 log.exception("planner failed", planner=planner)
             self._failure = text
             self._lost = isinstance(e, PlannerLostError)
@@ -97,6 +98,8 @@ class PlannerClient:
         deadline_s = time.monotonic() + self.current.config.planner.budget_s
         try:
             answer = self.compute(model, "ras-order", {}, seed=0, left_s=lambda: deadline_s - time.monotonic())
+        except PlannerClosedError:
+            return False
         except Exception:
             log.exception("planner failed", planner="ras-order")
             return False

@@ -111,7 +111,8 @@ class TopologyState:
     @property
     def why_rebalanced(self) -> str:
         """A clause: why Storm placed it anew, given that it did."""
-        if self.status is not None and self.status.code == SET_ASIDE:
+        plan, status = self.plan, self.status
+        if plan is not None and status is not None and (status.plan_id, status.code) == (plan.plan_id, SET_ASIDE):
             return "its plan was set aside while no plans were applied"
         return "the executors were changed by a user"
 

@@ -31,12 +31,14 @@ class PlanOrigin:
     """The origin of one topology's plan.
 
     `plan_id` is the id that an approved plan keeps (None: it gets a new one), `approver` the operator who asked for
-    it. `request` is closed in the transaction that publishes the plan.
+    it, `workers` the number of workers for which it was made (0: that of now). `request` is closed in the transaction
+    that publishes the plan.
     """
 
     plan_id: str | None = None
     approver: str = ""
     request: AnsweredRequest | None = None
+    workers: int = 0
 
 
 def origin_of(request: AnsweredRequest | None) -> PlanOrigin:
@@ -45,5 +47,8 @@ def origin_of(request: AnsweredRequest | None) -> PlanOrigin:
         return PlanOrigin()
     asked = request.request
     approved = asked is not None and asked.verb == "approve" and request.outcome.plan is not None
-    plan_id = asked.entry.plan.plan_id if approved and asked is not None and asked.entry is not None else None
-    return PlanOrigin(plan_id, "" if asked is None else asked.by, request)
+    by = "" if asked is None else asked.by
+    if not approved or asked is None or asked.entry is None:
+        return PlanOrigin(None, by, request)
+    plan = asked.entry.plan
+    return PlanOrigin(plan.plan_id, by, request, plan.based_on.workers)

@@ -257,7 +257,7 @@ class Reason(enum.StrEnum):
     )
     WAITING_FOR_DRAIN = _gate(
         "WAITING_FOR_DRAIN",
-        "no other topology is leaving a drained host just now",
+        "its turn to leave has come",
         "executors must leave, and another topology is leaving just now, or the plans of others took the time of the "
         "cycle",
     )

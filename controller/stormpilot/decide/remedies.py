@@ -51,7 +51,7 @@ REMEDIES = {
     ),
     "REPORTS_OVER_LIMIT": "run it in fewer and larger workers, or as several topologies",
     "WORKERS_STARTING": "wait half a minute",
-    "WAITING_FOR_DRAIN": "wait: topologies leave one after the other",
+    "WAITING_FOR_DRAIN": "wait: topologies are planned, and leave, one after the other",
     "PLANNER_FAILED": "the controller's log has the cause; name another planner (`planner.name`), and report it",
     "CONSTRAINT_BROKEN": "name another planner (`planner.name`), and report it: it is a fault of the planner",
     "INFEASIBLE": "the text names the constraint: remove a pin, a drain or an exclusion, or add a supervisor",
@@ -78,7 +78,7 @@ REMEDIES = {
         "executors that need one"
     ),
     "APPROVAL_NEEDED": "`stormpilot approve TOPOLOGY`, or `stormpilot discard TOPOLOGY`",
-    "NOT_PUBLISHED": "nothing: the next cycle plans it again",
+    "NOT_PUBLISHED": "do what the text names; else nothing: the next cycle plans it again",
 }
 """Sentences by code; TOPOLOGY stands for the name of the topology."""
 

@@ -163,11 +163,11 @@ def _is_over(event: Event, report: CycleReport) -> bool:
     """Whether the gate of what lasted was asked and is open, for any topology where it is everybody's."""
     if event.topology_id is not None and event.topology_id not in report.names:
         return True
-    asked = [d.reason for i, d in report.decisions.items() if event.topology_id in (None, i)]
-    gates = list(Reason)
-    first = next(n for n, reason in enumerate(gates) if reason.value == event.reason)
-    open_now = (r.row.kind != "gate" or gates.index(r) > first for r in asked)
-    return any(open_now) or all(r.row.unwatched for r in asked)
+    decided = [d.reason for i, d in report.decisions.items() if event.topology_id in (None, i)]
+    asked = [r for r in decided if r is not Reason.NOT_PUBLISHED]  # also the answer to a request that asked no gate
+    first = next(reason for reason in Reason if reason.value == event.reason)
+    open_now = (r.row.kind != "gate" or r.order > first.order for r in asked)
+    return any(open_now) or ((bool(asked) or not report.names) and all(r.row.unwatched for r in asked))
 
 
 def _lasts_as(reason: Reason, topology_id: str) -> tuple[EventKind, str] | None:

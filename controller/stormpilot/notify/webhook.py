@@ -163,6 +163,9 @@ class Webhook:
                 return
             if not again:
                 break
+        with self._changed:
+            if not self._events or self._events[0] is not event:
+                return
         self.outcomes["failed"] += 1
         if not self._failing:  # once, until it works again
             log.warning("an event was not delivered to the webhook", event_kind=event.event, why=why)

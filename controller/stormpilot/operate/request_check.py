@@ -42,8 +42,10 @@ def check(operator: Operator, verb: Verb, snapshot: TopologySnapshot, entry: His
     view = (
         None if seen.controller is None else next((v for v in seen.controller.topologies if v.id == snapshot.id), None)
     )
-    published, (node,) = seen.plans.get(snapshot.id), operator.zookeeper.read([operator.paths.proposal(snapshot.id)])
-    newest = published is None or (verb == "approve" and node is not None and is_newer(entry, node, published))
+    published, newest = seen.plans.get(snapshot.id), False
+    if verb == "approve":
+        (node,) = operator.zookeeper.read([operator.paths.proposal(snapshot.id)])
+        newest = node is not None and is_newer(entry, node, published)
     subject = TopologyState(
         topology=topology,
         mode=mode_of(seen, name, snapshot.id)[0] or "act",

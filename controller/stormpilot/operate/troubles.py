@@ -21,15 +21,15 @@ def trouble_lines(rows: Sequence[dict[str, Any]]) -> list[tuple[str, str]]:
     return [(kind, _listed(kind, there)) for kind, there in by_kind.items() if there]
 
 
-_KINDS = ("run nowhere", "unreadable", "plan rejected", "not as planned", "")
+_KINDS = ("run nowhere", "not read", "rejected", "degraded", "")
 
 
 def _kind(row: dict[str, Any]) -> str:
     if row["unplaced"]:
         return "run nowhere"
     if row["executors"] is None or row["plan"] == "UNREADABLE":
-        return "unreadable"
-    return {"rejected": "plan rejected", "degraded": "not as planned"}.get(row["state"], "")
+        return "not read"
+    return {"rejected": "rejected", "degraded": "degraded"}.get(row["state"], "")
 
 
 def _listed(kind: str, rows: Sequence[dict[str, Any]]) -> str:

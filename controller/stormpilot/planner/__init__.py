@@ -29,7 +29,7 @@ from typing import Any
 import msgspec
 
 from stormpilot.errors import UsageError
-from stormpilot.model.compiled import Compiled
+from stormpilot.model.compiled import Compiled, compile_model
 from stormpilot.model.cost import current_plan, evaluate
 from stormpilot.model.flow.model import flow_model
 from stormpilot.model.values import Infeasible, Model, Plan
@@ -54,7 +54,7 @@ from stormpilot.planner.placement.objective import LATENCY
 from stormpilot.planner.placement.problem import (
     LeftS,
 )
-from stormpilot.planner.registry import Planner, Value, params_of, run
+from stormpilot.planner.registry import Planner, Value, broken_wishes, params_of, run
 from stormpilot.planner.saved_cpu import with_saved_cpu
 from stormpilot.planner.search.warm import warmed
 from stormpilot.planner.shared_memory import with_shared_memory
@@ -215,10 +215,10 @@ def compute(
 
         return with_wishes(model, by_latency, left_s)
 
-    def present_of(whole: Model, note: str) -> Plan | None:
+    def present_of(whole: Model, note: str, *, exact_workers: bool = False) -> Plan | None:
         """The present placement as an answer, where it keeps the constraints."""
         present = current_plan(whole)
-        if present is None or violations(whole, present):
+        if present is None or violations(whole, present, exact_workers=exact_workers):
             return None
         kept = msgspec.structs.replace(
             present, planner=chosen.name, seed=seed, metrics=evaluate(whole, present), notes=[note]
@@ -226,9 +226,13 @@ def compute(
         return kept if traffic == "measured" else with_predicted(kept, flow_model(whole))
 
     def or_present(whole: Model, plan: Plan) -> Plan:
-        if not chosen.minimises_flow or plan.left_out or (kept := present_of(whole, NO_DEARER)) is None:
+        if not chosen.minimises_flow or plan.left_out:
             return plan
-        own, kept = params_of(chosen, given), msgspec.structs.replace(kept, params=plan.params)
+        own, arrays = params_of(chosen, given), compile_model(whole)
+        kept = present_of(whole, NO_DEARER, exact_workers=own.exact_workers)
+        if kept is None or broken_wishes(arrays, kept) - broken_wishes(arrays, plan):
+            return plan
+        kept = msgspec.structs.replace(kept, params=plan.params)
         return kept if _minimised(kept, own) <= _minimised(plan, own) * (1 + 1e-9) else plan
 
     def with_rules(whole: Model, left_s: LeftS) -> Plan | Infeasible:

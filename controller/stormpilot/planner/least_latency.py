@@ -58,7 +58,9 @@ def with_least_latency(
         own_s = left_s if math.isinf(total_s) else lambda kept_s=kept_s: left_s() - kept_s
         answer = plan_one(_filled(model, fill), own_s)
         if i == 0 and _unsure(answer, model) and 0 < left_s() < math.inf:
-            answer = plan_one(_filled(model, fill), left_s)  # any plan comes before a better one
+            again = plan_one(_filled(model, fill), left_s)  # any plan comes before a better one
+            if _placed(again) >= _placed(answer):
+                answer = again
         if isinstance(answer, Infeasible) or len(answer.topologies) < len(model.topologies):
             if i == 0:
                 return answer  # partial plans have no latency to compare
@@ -85,6 +87,10 @@ def with_least_latency(
     notes = [n for n in found.notes if not n.startswith(BY_FLOWS)]  # of the limits that were planned for
     found = msgspec.structs.replace(found, notes=notes)
     return with_predicted(found, judge.flow or flow_model(model, judge.compiled))
+
+
+def _placed(answer: Plan | Infeasible) -> int:
+    return 0 if isinstance(answer, Infeasible) else len(answer.topologies)
 
 
 def _unsure(answer: Plan | Infeasible, model: Model) -> bool:

@@ -90,7 +90,7 @@ def given_back(m: Rollout, facts: Facts, outcome: Outcome, text: str) -> Next:
     if m.phase == "returning" and m.back:
         return Next(m)
     if m.phase == "moving" and m.reported_at_ms is None:
-        withdraw = m.applied_at_ms is None and not _begun(m, facts)
+        withdraw = m.applied_at_ms is None and not _begun(m, facts) and not _workers_changed(m, facts)
         return replace(_begin_return(m, facts, outcome, text), withdraw=withdraw)
     return _all_back(m, facts, outcome, text)
 
@@ -172,7 +172,7 @@ def _drains_too_long(m: Rollout, facts: Facts, config: RolloutSection) -> Next |
 
 
 def _moving(m: Rollout, facts: Facts, config: RolloutSection) -> Next | None:
-    if _of_another_leadership(m, facts):
+    if not _workers_changed(m, facts) and _of_another_leadership(m, facts):
         return Next(msgspec.structs.replace(m, since_ms=facts.now_ms, withdrawn=m.withdrawn + 1), publish=True)
     if why := _trouble(m, facts) or _missing(m, facts):
         return replace(_begin_return(m, facts, *why), withdraw=_may_come_later(m, facts))

@@ -7,6 +7,7 @@ Plans of topologies that were planned together have one model: it is written onc
 from __future__ import annotations
 
 import errno
+import os
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
@@ -41,10 +42,9 @@ def keep(directory: Path, plan_ids: Sequence[str], model: Model) -> list[Path]:
             _link(path, hidden, text)
     finally:
         hidden.unlink(missing_ok=True)
-    names = defaultdict[tuple[int, int], list[Path]](list)
+    names = defaultdict[int, list[Path]](list)
     for path in folder.glob("*.json"):
-        kept = path.stat()
-        names[kept.st_mtime_ns, kept.st_ino].append(path)
+        names[path.stat().st_mtime_ns].append(path)
     for written in sorted(names)[:-KEPT]:
         for path in names[written]:
             path.unlink()
@@ -58,8 +58,11 @@ def _link(path: Path, to: Path, text: bytes) -> None:
     except OSError as e:
         if e.errno not in NO_LINKS:
             raise
+        part = path.with_name(f".{path.name}.tmp")
         try:
-            path.write_bytes(text)
-        except OSError:
-            path.unlink(missing_ok=True)
-            raise
+            part.write_bytes(text)
+            at = to.stat()
+            os.utime(part, ns=(at.st_atime_ns, at.st_mtime_ns))  # names of one model have one time
+            part.replace(path)
+        finally:
+            part.unlink(missing_ok=True)

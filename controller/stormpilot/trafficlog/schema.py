@@ -193,7 +193,7 @@ HOPS = ("worker", "node", "network")
 
 
 FOLDER = "topology="
-LONGEST = 200
+LONGEST = 246
 """Letters of a quoted id; file systems have names of 255 bytes at most."""
 KEPT = 160
 """Letters that are kept of a longer one."""
@@ -210,6 +210,11 @@ def topology_folder(topology_id: str) -> str:
         kept = kept[:-1]
         quoted = quote(kept, safe="")
     return f"{FOLDER}{quoted}{_CUT}{hashlib.sha256(topology_id.encode()).hexdigest()[:16]}"
+
+
+def name_of(topology_id: str) -> str:
+    """The name in Storm's id NAME-NUMBER-SECONDS."""
+    return topology_id.rsplit("-", 2)[0]
 
 
 def id_of_folder(folder: str) -> tuple[str, bool]:

@@ -16,6 +16,7 @@ from typing import Any
 
 from stormpilot.trafficlog.place import LogPlace
 from stormpilot.trafficlog.reading import LogRows
+from stormpilot.trafficlog.schema import name_of
 
 DECISION_COLUMNS = (
     *("topology_name", "mode", "action", "reason", "text", "moved_executors", "inter_node_tps"),
@@ -132,7 +133,7 @@ def trial_run(
     rows = LogRows(place, from_ms, to_ms, left_out)
     by_name: defaultdict[str, list[str]] = defaultdict(list)
     for topology_id in rows.topologies("decisions"):
-        name = topology_id.rsplit("-", 2)[0]
+        name = name_of(topology_id)
         if not names or name in names:
             by_name[name].append(topology_id)
     trials = (_of_name(rows, name, ids, apart_s) for name, ids in sorted(by_name.items()))

@@ -228,7 +228,8 @@ class Bench:
         """The nodes; neither our own topology counts, nor a snapshot of one that Nimbus has no more."""
         with Nimbus.connect_leader(self.nimbus) as nimbus:
             alive = {t.id for t in nimbus.topologies() if t.name != self.specimen.topology_name}
-        return choose(seen, self._on, self._source_on, own=seen.topologies.keys() - alive)
+        on = self._on or (None if self._nodes is None else self._nodes.component.id)  # one profile, one node
+        return choose(seen, on, self._source_on, own=seen.topologies.keys() - alive)
 
     def _warm(self, feeder: Feeder) -> None:
         """Feed the lowest rate until tuples come through and the slot is reported; then keep the worker busy."""

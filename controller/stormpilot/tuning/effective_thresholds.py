@@ -245,7 +245,8 @@ def _together(found: dict[Key, ChosenThreshold], config: Config) -> None:
         value = configured(config, other)
         if RANKS[pair[kept].source] > RANKS[pair[other].source]:
             by, at = pair[kept].source, pair[kept].value
-            far = _into_range(config, other, at * value / configured(config, kept))[0]
+            usual = configured(config, kept)
+            far = _into_range(config, other, at * value / usual if usual else value)[0]
             beside = next((v for v in (value, far) if (v < at if other == names[0] else v > at)), None)
             if beside is not None:
                 source = "configured" if beside == value else by

@@ -242,9 +242,9 @@ def test_a_first_cycle_that_hangs_grows_old_from_the_moment_of_leading() -> None
 
 
 def test_how_old_the_last_cycle_may_be_follows_the_configuration(scraped: Scraped) -> None:
-    assert scraped.value("last_cycle_limit_seconds") == 3 * 30 + 8 * 10
+    assert scraped.value("last_cycle_limit_seconds") == 3 * 30 + 14 * 10
     scraped.config = parse("cycle: {period_s: 600}\nplanner: {budget_s: 60}\n", "controller.yaml")
-    assert scraped.value("last_cycle_limit_seconds") == 3 * 600 + 8 * 60
+    assert scraped.value("last_cycle_limit_seconds") == 3 * 600 + 14 * 60
 
 
 def test_answer_of_the_plug_in_is_counted_when_it_changes(scraped: Scraped) -> None:

@@ -186,8 +186,8 @@ def test_topologies_in_trouble_come_first_and_notes_name_them() -> None:
     assert [t["name"] for t in shown["topologies"]] == ["c", "x-1-1", "b", "a"]
     assert shown["notes"] == [
         {"head": "run nowhere", "text": "1 of 1 executor of c"},
-        {"head": "unreadable", "text": "x-1-1"},
-        {"head": "plan rejected", "text": "b"},
+        {"head": "not read", "text": "x-1-1"},
+        {"head": "rejected", "text": "b"},
     ]
 
 

@@ -162,5 +162,5 @@ def test_a_leader_is_stuck_only_once_its_planners_had_their_time() -> None:
     kept = Kept("cycle: {period_s: 10, poll_s: 2}\nplanner: {budget_s: 60}\n")
     kept.record(Reason.COOL_DOWN)
     seen = StoreSnapshot(controller=kept.state, contenders=("n1:7",))
-    for age_s, word in ((509, "up"), (511, "STUCK")):
+    for age_s, word in ((869, "up"), (871, "STUCK")):
         assert controller(Paths(), seen, kept.state.written_at_ms + 1000 * age_s)["text"].startswith(word)

@@ -120,7 +120,15 @@ def test_what_lasts_ends_with_the_topologies_that_nobody_wants_watched(reason: R
 def test_topology_that_is_gone_resolves_what_was_wrong_with_it() -> None:
     watch = EventDetector()
     told(watch, skip(ID, Reason.INFEASIBLE, "no room"))
-    assert told(watch) == [("infeasible", "resolved")]
+    assert told(watch) == [], "nothing was decided about it"
+    gone = CycleReport(NOW_MS, names={OTHER: "words"})
+    assert [(e.event, e.status) for e in watch.observe(gone)] == [("infeasible", "resolved")]
+
+
+def test_refused_request_says_nothing_of_what_lasts() -> None:
+    watch = EventDetector()
+    told(watch, skip(ID, Reason.INFEASIBLE, "no room"))
+    assert told(watch, skip(ID, Reason.NOT_PUBLISHED, "refused: the plan does not fit")) == []
 
 
 def test_what_lasts_is_not_over_while_nobody_knows_what_runs() -> None:

@@ -393,6 +393,30 @@ def test_its_successor_sends_what_waits_and_counts_on(receiver: Receiver, make: 
     assert new.counts() == ({"sent": 2, "failed": 1, "dropped": 0}, 0)
 
 
+def test_what_its_successor_took_over_is_not_told_to_have_failed(
+    receiver: Receiver, make: Make, lines: list[Any]
+) -> None:
+    """The old receiver hung: the usual reason for another address."""
+    receiver.answers = ["hang"]
+    old = make(receiver.url, retries=0)
+    old.offer(event("a"))
+    until(lambda: receiver.got, "the event to hang")
+    second = Receiver()
+    try:
+        new = Webhook(NotifySection(url=second.url), "n1:7")
+        new.take_over(old)
+        old.stop(wait=False)
+        receiver.released.set()
+        old._thread.join(300)
+        new.start()
+        new.stop()
+    finally:
+        second.close()
+    assert second.texts == ["a"]
+    assert new.outcomes["failed"] == 0
+    assert lines == []
+
+
 def test_stop_does_not_wait_for_a_receiver_that_hangs(receiver: Receiver, make: Make, monkeypatch: Any) -> None:
     monkeypatch.setattr("stormpilot.notify.webhook.PARTING_S", 0.1)
     receiver.answers = ["hang"] * 3

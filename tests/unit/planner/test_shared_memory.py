@@ -75,3 +75,19 @@ def test_what_runs_stays_where_a_plan_with_room_for_shared_memory_is_no_cheaper(
     assert located(plan) == places
     assert plan.notes == [NO_DEARER]
     assert plan.params["iterations"] == 500
+
+
+def test_what_runs_in_too_few_workers_does_not_replace_a_plan_of_all_of_them() -> None:
+    """Shared memory of two workers fits on two nodes only: dearer than one worker, which is not what is asked for."""
+    t = msgspec.structs.replace(
+        topology("t", {"a": 1, "b": 1}, workers=2, memory_mb=100.0, streams=[("a", "b")]),
+        shared_memory=[SharedMemory(name="cache", components=["a", "b"], worker_mb=200.0)],
+        assignment=[Assigned(start=e, supervisor="n1", port=6700) for e in (1, 2)],
+    )
+    traffic_ = [Edge(topology="t", from_=1, to=2, rate=10.0)]
+    nodes = [supervisor(n, memory_mb=500.0) for n in ("n1", "n2")]
+    model = Model(supervisors=nodes, topologies=[t], traffic=traffic_)
+    for exact, workers in ((True, 2), (False, 1)):
+        plan = compute(model, "best", {"iterations": 500, "exact_workers": exact}, seed=1)
+        assert isinstance(plan, Plan)
+        assert len(plan.topologies[0].workers) == workers

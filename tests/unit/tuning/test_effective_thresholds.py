@@ -225,6 +225,15 @@ def test_a_configured_number_goes_beside_an_operators_that_is_beyond_it(name: st
     assert (one(in_use, other).source, "set by ops" in one(in_use, other).text) == ("operator", True)
 
 
+def test_a_number_beside_a_configured_zero_ends_no_cycle() -> None:
+    """How far the configured ones are from each other is told by no ratio then."""
+    low, high = "otd.queue_low_tuples", "otd.queue_high_tuples"
+    config = parse("otd: {queue_low_tuples: 0}", "x")
+    said = ThresholdSetting(topology="flights", name=low, value=2.0 * config.otd.queue_high_tuples, by="ops")
+    section = chosen(settings=(said,), config=config).section(ID, "otd", config.otd)
+    assert (section.queue_low_tuples, section.queue_high_tuples) == (0.0, config.otd.queue_high_tuples)
+
+
 def test_numbers_of_one_operator_that_contradict_each_other_are_refused_with_both() -> None:
     said = tuple(
         ThresholdSetting(topology="flights", name=n, value=v) for n, v in (("otd.cpu_low", 0.85), ("otd.cpu_high", 0.7))

@@ -8,6 +8,7 @@ from stormpilot.messages import thresholds as th
 from stormpilot.messages.thresholds import ThresholdEntry
 
 LEAST_CPU_LIMIT = 0.3
+WAITS = "it waits for `thresholds freeze`"
 FAR_BELOW = 0.1
 """A B(n) so much below the configured one costs much capacity: on little data it waits for an operator."""
 TRUSTED_DAYS, TRUSTED_WINDOWS, TRUSTED_WIDTH = 7, 50, 0.1
@@ -43,7 +44,7 @@ def cpu_limit(supervisor: str, row: Row | None, criteria: MiningCriteria, seen: 
         text += f", from {row['low']:.3f} to {row['high']:.3f} in 90% of draws of days"
     unsure = _unsure(row) if value < cap - FAR_BELOW else ""
     if unsure:
-        text += f"; far below {cap:g} on {unsure}: it waits for `thresholds freeze`"
+        text += f"; far below {cap:g} on {unsure}: {WAITS}"
     interval = (row["low"], row["high"])
     return entry(
         th.CPU_LIMIT_RATIO,

@@ -13,8 +13,10 @@ from stormpilot.config import HistorySection
 from stormpilot.errors import RefusedError, StormpilotError, UsageError
 from stormpilot.history.mine.entries import NOT_KNOWN
 from stormpilot.history.mine.findings import Mined
+from stormpilot.history.mine.limit import WAITS
 from stormpilot.messages.core import decode, encode
 from stormpilot.messages.thresholds import CPU_LIMIT_RATIO, ThresholdEntry, Thresholds
+from stormpilot.trafficlog.schema import name_of
 from stormpilot.tuning.effective_thresholds import too_old
 from stormpilot.zookeeper.paths import Paths
 
@@ -113,13 +115,10 @@ def _limit(entry: ThresholdEntry, known: Sequence[Thresholds]) -> ThresholdEntry
     before = next((e for e in found if e is not None), None)
     if before is None or before.source != "mined" or before.value is None:
         return entry
-    now = entry.text if entry.source == "default" else f"proposed: {entry.value:.3f}, {entry.text}"
+    now = entry.text
+    if entry.source == "proposed":  # `thresholds freeze` takes the number of the entry, which is the earlier one
+        now = f"proposed: {entry.value:.3f}, {now.replace(WAITS, 'it waits for `thresholds set`')}"
     return msgspec.structs.replace(before, text=f"{before.text.partition(EARLIER)[0]}{EARLIER}{now}")
-
-
-def name_of(topology_id: str) -> str:
-    """The name in Storm's id NAME-NUMBER-SECONDS."""
-    return topology_id.rsplit("-", 2)[0]
 
 
 def of_name(store: Store, paths: Paths, name: str) -> list[Thresholds]:

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 
 import msgspec
 
-from stormpilot.history.mine.publishing import Store, name_of, of_name, written_of_each
+from stormpilot.history.mine.publishing import Store, of_name, written_of_each
 from stormpilot.history.replay.choose import Verdict, of_each_name
 from stormpilot.history.replay.limits import differing, sentences
 from stormpilot.history.replay.study import Replay
 from stormpilot.messages.core import decode, encode
 from stormpilot.messages.thresholds import Recommendation, Thresholds
+from stormpilot.trafficlog.schema import name_of
 from stormpilot.zookeeper.paths import Paths
 
 

@@ -225,7 +225,7 @@ def _notes(steps: Sequence[Step], mined: Sequence[Mined], question: Question, ve
         notes += [f"{v.topology_name}: {text}" for text in sentences(v.limits)]
     unmeasured = sum(len(s.unmeasured) for s in steps)
     if unmeasured:
-        notes.append(f"{unmeasured} steps of topologies were not measured whole and do not count")
+        notes.append(f"{unmeasured} steps of topologies were not measured whole, or had a successor: they do not count")
     return notes
 
 

@@ -15,9 +15,10 @@ Param = float | int | str | bool | None
 class Step(Value, frozen=True, kw_only=True):
     """The cluster from `from_ms` to `to_ms` (epoch): `model` has the placement and the traffic that were measured.
 
-    `unmeasured` are topologies (ids) whose reports were not complete in any window of the step: nothing is decided for
-    them, and the step does not count. `pace`: by topology, the CPU that it used in each of `PACES` equal parts of the
-    step against its mean over the step, so that a short overload is not lost in a long step; none: steady.
+    `unmeasured` are topologies (ids) whose reports were not complete in any window of the step, or that another one
+    followed within it (these are not in `model`): nothing is decided for them, and the step does not count. `pace`: by
+    topology, the CPU that it used in each of `PACES` equal parts of the step against its mean over the step, so that a
+    short overload is not lost in a long step; none: steady.
     """
 
     from_ms: int

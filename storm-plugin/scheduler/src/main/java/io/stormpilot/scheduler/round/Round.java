@@ -293,7 +293,9 @@ public final class Round {
         delegated.stream().filter(t -> outcome.strays().contains(t.id()) || isLeft(t)).toList();
     if (!left.isEmpty()) {
       left.forEach(repairAfter.get()::placeWithoutPlan);
-      left.forEach(t -> outcome.failures().remove(t.id()));
+      left.stream()
+          .filter(t -> t.memory().waiting() == null)
+          .forEach(t -> outcome.failures().remove(t.id()));
     }
     return outcome;
   }
