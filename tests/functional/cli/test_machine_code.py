@@ -48,14 +48,19 @@ def test_what_another_user_compiled_is_left(tmp_path: Path, monkeypatch: pytest.
     """Compiling as the service's user ended in a traceback once root had planned."""
     from stormpilot.cli import machine_code
 
-    def refuse(*_: object, **__: object) -> None:
+    refused: list[object] = []
+
+    def refuse(file: object, **_: object) -> None:
+        refused.append(file)
         raise PermissionError
 
     (tmp_path / "__pycache__").mkdir()
     (tmp_path / "__pycache__" / "cost.nbi").write_bytes(b"")
     monkeypatch.setattr(machine_code, "_folders", lambda: [tmp_path])
-    monkeypatch.setattr(Path, "unlink", refuse)
-    machine_code.forget()
+    with monkeypatch.context() as theirs:
+        theirs.setattr(Path, "unlink", refuse)
+        machine_code.forget()
+    assert refused == [tmp_path / "__pycache__" / "cost.nbi"]
 
 
 NOT_COMPILED = "from stormpilot.model.jit import jit\n\n\n@jit\ndef total(x):\n    return x + x\n"

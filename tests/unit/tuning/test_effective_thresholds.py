@@ -227,7 +227,7 @@ def test_a_configured_number_goes_beside_an_operators_that_is_beyond_it(name: st
 
 def test_a_number_beside_a_configured_zero_ends_no_cycle() -> None:
     """How far the configured ones are from each other is told by no ratio then."""
-    low, high = "otd.queue_low_tuples", "otd.queue_high_tuples"
+    low = "otd.queue_low_tuples"
     config = parse("otd: {queue_low_tuples: 0}", "x")
     said = ThresholdSetting(topology="flights", name=low, value=2.0 * config.otd.queue_high_tuples, by="ops")
     section = chosen(settings=(said,), config=config).section(ID, "otd", config.otd)
