@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from stormpilot import planner
+from stormpilot.model import compiling
 from stormpilot.model.values import Infeasible, Model, Plan
 from stormpilot.planner.search.warm import TINY
 
@@ -26,6 +27,7 @@ def sigint(handler: Any = signal.default_int_handler) -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
+        compiling.stop(stopped=False)  # where it is ignored otherwise, the next command would not begin anew
 
 
 def ctrl_c() -> None:

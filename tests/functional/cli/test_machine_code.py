@@ -107,6 +107,7 @@ def nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
     """A user without a home, who may not write beside the sources."""
     monkeypatch.setattr(CacheImpl, "_locator_classes", [])
     monkeypatch.setattr(compiling, "_kept", True)
+    compiling.stop(stopped=False)  # a command that was interrupted may have run in this process
 
 
 @pytest.mark.usefixtures("nowhere")
