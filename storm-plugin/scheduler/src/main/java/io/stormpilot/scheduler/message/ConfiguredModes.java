@@ -57,13 +57,13 @@ public record ConfiguredModes(
     private final Set<Mode> ofOwners = EnumSet.noneOf(Mode.class);
 
     private Void state(JsonReader in) throws IOException, MessageException {
-      PlanParser.object(
+      StreamedFields.object(
           in,
           "it is not a JSON object",
           name -> {
             switch (name) {
-              case "schema" -> Payload.checkSchema(PlanParser.readInteger(in, name));
-              case "epoch" -> epoch = PlanParser.readInteger(in, name);
+              case "schema" -> Payload.checkSchema(StreamedFields.readInteger(in, name));
+              case "epoch" -> epoch = StreamedFields.readInteger(in, name);
               case "modes" -> modes(in, name);
               default -> in.skipValue();
             }
@@ -76,16 +76,16 @@ public record ConfiguredModes(
         in.nextNull();
         return;
       }
-      PlanParser.object(
+      StreamedFields.object(
           in,
           "field " + where + " is not an object",
           name -> {
             String at = where + "." + name;
             switch (name) {
               case "mode" -> otherwise = mode(in, at);
-              case "ownerModes" -> PlanParser.list(in, at, i -> ofOwners.add(mode(in, at + i)));
+              case "ownerModes" -> StreamedFields.list(in, at, i -> ofOwners.add(mode(in, at + i)));
               case "byName" ->
-                  PlanParser.object(
+                  StreamedFields.object(
                       in, "field " + at + " is not an object", topology -> named(in, at, topology));
               default -> in.skipValue();
             }
@@ -103,7 +103,7 @@ public record ConfiguredModes(
     }
 
     private static Mode mode(JsonReader in, String where) throws IOException, MessageException {
-      Mode mode = Mode.ofWord(PlanParser.readId(in, where));
+      Mode mode = Mode.ofWord(StreamedFields.readId(in, where));
       if (mode == null) {
         throw new MessageException(
             Reason.MALFORMED, "field " + where + " is not off, advise or act");

@@ -57,20 +57,16 @@ final class PlanParser {
     return plan();
   }
 
-  interface Field {
-    void read(String name) throws IOException, MessageException;
-  }
-
   private Void header(JsonReader in) throws IOException, MessageException {
-    object(
+    StreamedFields.object(
         in,
         "it is not a JSON object",
         name -> {
           switch (name) {
-            case "schema" -> integers.put(name, readInteger(in, name));
+            case "schema" -> integers.put(name, StreamedFields.readInteger(in, name));
             case "planId", "planSet" -> {
               if (in.peek() == JsonToken.STRING) {
-                texts.put(name, readId(in, name));
+                texts.put(name, StreamedFields.readId(in, name));
               } else {
                 in.skipValue();
               }
@@ -82,21 +78,22 @@ final class PlanParser {
   }
 
   private Void body(JsonReader in) throws IOException, MessageException {
-    object(
+    StreamedFields.object(
         in,
         "it is not a JSON object",
         name -> {
           switch (name) {
-            case "planId", "planSet", "topologyId", "checksum" -> texts.put(name, readId(in, name));
+            case "planId", "planSet", "topologyId", "checksum" ->
+                texts.put(name, StreamedFields.readId(in, name));
             case "signature", "reasonCode" -> {
               if (in.peek() == JsonToken.NULL) {
                 in.nextNull();
                 texts.remove(name);
               } else {
-                texts.put(name, readId(in, name));
+                texts.put(name, StreamedFields.readId(in, name));
               }
             }
-            case "epoch", "createdAtMs" -> integers.put(name, readInteger(in, name));
+            case "epoch", "createdAtMs" -> integers.put(name, StreamedFields.readInteger(in, name));
             case "basedOn" -> integers.put("basedOn.workers", readWorkersWanted(in, name));
             case "planSetTopologies" -> members = readMembers(in, name);
             case "workers" -> placement = readPlacement(in, name);
@@ -214,12 +211,12 @@ final class PlanParser {
       return 0;
     }
     long[] workers = new long[1];
-    object(
+    StreamedFields.object(
         in,
         "",
         name -> {
           if (name.equals("workers")) {
-            workers[0] = readInteger(in, where + "." + name);
+            workers[0] = StreamedFields.readInteger(in, where + "." + name);
           } else {
             in.skipValue();
           }
@@ -234,14 +231,14 @@ final class PlanParser {
       in.nextNull();
       return read;
     }
-    list(
+    StreamedFields.list(
         in,
         where,
         i -> {
           if (in.peek() != JsonToken.STRING) {
             throw malformed("field " + where + " is not a list of text");
           }
-          read.add(readId(in, where + i));
+          read.add(StreamedFields.readId(in, where + i));
           if (read.size() > Limits.TOPOLOGIES_OF_A_PLAN_SET) {
             throw malformed(
                 "field "
@@ -258,21 +255,21 @@ final class PlanParser {
       throws IOException, MessageException {
     Map<WorkerSlot, List<ExecutorDetails>> read = new LinkedHashMap<>();
     int[] count = new int[1];
-    list(
+    StreamedFields.list(
         in,
         where,
         i -> {
           String[] supervisor = new String[1];
           Long[] port = new Long[1];
           List<ExecutorDetails> executors = new ArrayList<>();
-          object(
+          StreamedFields.object(
               in,
               "field " + where + i + " is not an object",
               name -> {
                 String at = where + i + "." + name;
                 switch (name) {
-                  case "supervisor" -> supervisor[0] = readId(in, at);
-                  case "port" -> port[0] = readInteger(in, at);
+                  case "supervisor" -> supervisor[0] = StreamedFields.readId(in, at);
+                  case "port" -> port[0] = StreamedFields.readInteger(in, at);
                   case "executors" -> {
                     executors.clear();
                     readExecutors(in, at, executors, count);
@@ -314,7 +311,7 @@ final class PlanParser {
   private void readExecutors(
       JsonReader in, String where, List<ExecutorDetails> executors, int[] count)
       throws IOException, MessageException {
-    list(
+    StreamedFields.list(
         in,
         where,
         i -> {
@@ -324,14 +321,14 @@ final class PlanParser {
           if (in.peek() != JsonToken.BEGIN_ARRAY) {
             throw malformed(wrong);
           }
-          list(
+          StreamedFields.list(
               in,
               where + i,
               k -> {
                 if (size[0] == 2) {
                   throw malformed(wrong);
                 }
-                pair[size[0]++] = readInt32(in, where + i + k);
+                pair[size[0]++] = StreamedFields.readInt32(in, where + i + k);
               });
           if (size[0] != 2) {
             throw malformed(wrong);
@@ -343,59 +340,6 @@ final class PlanParser {
           executorHashes.add(executor);
           executors.add(executor);
         });
-  }
-
-  static void object(JsonReader in, String otherwise, Field field)
-      throws IOException, MessageException {
-    if (in.peek() != JsonToken.BEGIN_OBJECT) {
-      throw malformed(otherwise);
-    }
-    in.beginObject();
-    while (in.hasNext()) {
-      field.read(in.nextName());
-    }
-    in.endObject();
-  }
-
-  /** The members of a list; the names that they are read with are {@code [0]}, {@code [1]}... */
-  static void list(JsonReader in, String where, Field member) throws IOException, MessageException {
-    if (in.peek() != JsonToken.BEGIN_ARRAY) {
-      throw malformed("field " + where + " is not a list");
-    }
-    in.beginArray();
-    for (int i = 0; in.hasNext(); i++) {
-      member.read("[" + i + "]");
-    }
-    in.endArray();
-  }
-
-  static String readId(JsonReader in, String where) throws IOException, MessageException {
-    if (in.peek() != JsonToken.STRING) {
-      throw malformed("field " + where + " is not text");
-    }
-    String value = in.nextString();
-    Fields.checkId(value, where);
-    if (!Rejection.printable(value).equals(value)) {
-      // Checksum and signature are made over lines: two plans must not have the same ones. And the
-      // log has lines.
-      throw malformed("field " + where + " has a line break or another control character");
-    }
-    return value;
-  }
-
-  static long readInteger(JsonReader in, String where) throws IOException, MessageException {
-    if (in.peek() != JsonToken.NUMBER) {
-      throw malformed("field " + where + " is not an integer");
-    }
-    return Fields.integer(in.nextString(), where);
-  }
-
-  static int readInt32(JsonReader in, String where) throws IOException, MessageException {
-    long value = readInteger(in, where);
-    if (value != (int) value) {
-      throw malformed("field " + where + " is out of range: " + value);
-    }
-    return (int) value;
   }
 
   private static MessageException missing(String name, String expected) {

@@ -32,7 +32,7 @@ final class PlanRoomParser {
 
   static PlanRoomParser read(JsonReader in, String where) throws IOException, MessageException {
     PlanRoomParser parser = new PlanRoomParser();
-    PlanParser.object(
+    StreamedFields.object(
         in,
         "field " + where + " is not an object",
         name -> {
@@ -41,7 +41,7 @@ final class PlanRoomParser {
             case "executors" -> parser.readRuns(in, at);
             case "supervisors" -> parser.readGroups(in, at);
             case "cpuReserved" -> parser.cpuReserved = readBoolean(in, at);
-            case "signature" -> parser.signature = PlanParser.readId(in, at);
+            case "signature" -> parser.signature = StreamedFields.readId(in, at);
             default -> in.skipValue();
           }
         });
@@ -98,12 +98,12 @@ final class PlanRoomParser {
 
   private void readRuns(JsonReader in, String where) throws IOException, MessageException {
     runs.clear();
-    PlanParser.list(
+    StreamedFields.list(
         in,
         where,
         i -> {
           List<Integer> run = new ArrayList<>(3);
-          PlanParser.list(in, where + i, k -> run.add(readAmount(in, where + i + k)));
+          StreamedFields.list(in, where + i, k -> run.add(readAmount(in, where + i + k)));
           if (run.size() != 3 || run.get(0) == 0) {
             throw malformed("field " + where + i + " is not [count, MHz, MB]");
           }
@@ -115,7 +115,7 @@ final class PlanRoomParser {
   private void readGroups(JsonReader in, String where) throws IOException, MessageException {
     groups.clear();
     supervisors = 0;
-    PlanParser.list(
+    StreamedFields.list(
         in,
         where,
         i -> {
@@ -129,18 +129,18 @@ final class PlanRoomParser {
     String where = all + index;
     List<String> ids = new ArrayList<>();
     Map<String, Integer> amounts = new HashMap<>();
-    PlanParser.object(
+    StreamedFields.object(
         in,
         "field " + where + " is not an object",
         name -> {
           String at = where + "." + name;
           switch (name) {
             case "supervisors" ->
-                PlanParser.list(
+                StreamedFields.list(
                     in,
                     at,
                     k -> {
-                      ids.add(PlanParser.readId(in, at + k));
+                      ids.add(StreamedFields.readId(in, at + k));
                       limit(++supervisors, MOST_SUPERVISORS, all, "supervisors");
                     });
             case "cpuMhz", "cpuMostMhz", "memoryMb", "memoryMostMb" ->
@@ -165,7 +165,7 @@ final class PlanRoomParser {
   }
 
   private static int readAmount(JsonReader in, String where) throws IOException, MessageException {
-    int value = PlanParser.readInt32(in, where);
+    int value = StreamedFields.readInt32(in, where);
     if (value < 0 || value > MOST) {
       throw malformed("field " + where + " is out of range: " + value);
     }

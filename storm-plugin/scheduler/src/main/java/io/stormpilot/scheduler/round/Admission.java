@@ -232,7 +232,7 @@ final class Admission {
 
   private void reject(TopologyContext topology, Rejection rejection, boolean forGood) {
     String key = TopologyMemory.key(topology.entry());
-    if (topology.memory().reject(key, rejection, forGood)) {
+    if (topology.memory().lastCheck().rejected(key, rejection, forGood)) {
       newlyRejected++;
       LOG.warn(
           "rejected plan: topology={} plan={} reason={} {}",
@@ -244,6 +244,6 @@ final class Admission {
   }
 
   private boolean isOld(TopologyContext member) {
-    return now - member.memory().triedSince(member.candidate().key(), now) >= retryMs;
+    return now - member.memory().lastCheck().triedSince(member.candidate().key(), now) >= retryMs;
   }
 }

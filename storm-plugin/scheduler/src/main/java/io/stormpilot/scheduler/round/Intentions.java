@@ -122,7 +122,8 @@ final class Intentions {
             && now - m.firstSeenMs() < config.initialPlanWaitMs()
             && launchedLately(topology);
     boolean rejected =
-        topology.entry() != null && m.isRejectedForGood(TopologyMemory.key(topology.entry()));
+        topology.entry() != null
+            && m.lastCheck().isRejectedForGood(TopologyMemory.key(topology.entry()));
     return isNew
         && mayGetFirstPlan(topology.details())
         && topology.held() == null

@@ -47,12 +47,12 @@ final class StatusReport {
   private StatusText text(TopologyOutcome outcome) {
     TopologyContext topology = outcome.context();
     TopologyMemory m = topology.memory();
-    boolean rejected =
-        topology.entry() != null
-            && m.rejected() != null
-            && TopologyMemory.key(topology.entry()).equals(m.rejectedKey());
-    if (rejected) {
-      return rejected(topology);
+    Rejection rejection =
+        topology.entry() == null
+            ? null
+            : m.lastCheck().rejection(TopologyMemory.key(topology.entry()));
+    if (rejection != null) {
+      return rejected(topology, rejection);
     }
     return switch (outcome.intent()) {
       case WAIT ->
@@ -68,9 +68,8 @@ final class StatusReport {
     };
   }
 
-  private StatusText rejected(TopologyContext topology) {
+  private StatusText rejected(TopologyContext topology, Rejection rejection) {
     TopologyMemory m = topology.memory();
-    Rejection rejection = m.rejected();
     String otherwise;
     if (!m.owns()) {
       String waits = m.waiting() == null ? "" : "; " + m.waiting().text();

@@ -55,7 +55,9 @@ record TopologyContext(
     }
     String key = plan().key();
     boolean decided =
-        memory.isInForce(key) || memory.isSetAside(key) || memory.isRejectedForGood(key);
+        memory.isInForce(key)
+            || memory.isSetAside(key)
+            || memory.lastCheck().isRejectedForGood(key);
     return decided ? null : plan();
   }
 }

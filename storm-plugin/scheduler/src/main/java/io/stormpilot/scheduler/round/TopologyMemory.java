@@ -60,11 +60,7 @@ public final class TopologyMemory {
   private String setAsidePlanId;
   private Rejection setAside;
 
-  private String rejectedKey;
-  private Rejection rejected;
-  private boolean rejectedForGood;
-  private String triedKey;
-  private long triedSinceMs;
+  private final LastCheck lastCheck = new LastCheck();
 
   public TopologyMemory(long firstSeenMs, int workersWanted) {
     this.firstSeenMs = firstSeenMs;
@@ -117,7 +113,7 @@ public final class TopologyMemory {
     } else if (plan != null && aboutThisPlan) {
       continueFrom(status, plan);
     } else if (aboutThisPlan) {
-      reject(key(entry), entry.rejection(), true);
+      lastCheck.rejected(key(entry), entry.rejection(), true);
     }
   }
 
@@ -136,7 +132,8 @@ public final class TopologyMemory {
                 : new Rejection(
                     Reason.ASSIGNMENT_DIFFERS, "the placement no longer follows the plan");
       }
-      case REJECTED -> reject(plan.key(), new Rejection(status.code(), status.text()), true);
+      case REJECTED ->
+          lastCheck.rejected(plan.key(), new Rejection(status.code(), status.text()), true);
       case FALLBACK -> {
         setAsideKey = plan.key();
         setAsidePlanId = plan.planId();
@@ -161,8 +158,7 @@ public final class TopologyMemory {
     setAside = null;
     setAsideKey = null;
     setAsidePlanId = null;
-    rejected = null;
-    rejectedKey = null;
+    lastCheck.passed();
   }
 
   /** The plan in force is not to be carried out again: the fallback scheduler has the topology. */
@@ -200,26 +196,9 @@ public final class TopologyMemory {
     return givenUp && !placement.isEmpty();
   }
 
-  /** Remember that a plan was rejected; returns whether this is news. */
-  boolean reject(String key, Rejection rejection, boolean forGood) {
-    boolean news = !key.equals(rejectedKey);
-    rejectedKey = key;
-    rejected = rejection;
-    rejectedForGood = forGood;
-    return news;
-  }
-
-  /** When a plan was first checked. */
-  long triedSince(String key, long now) {
-    if (!key.equals(triedKey)) {
-      triedKey = key;
-      triedSinceMs = now;
-    }
-    return triedSinceMs;
-  }
-
-  boolean isRejectedForGood(String key) {
-    return rejectedForGood && key.equals(rejectedKey);
+  /** The check of the plan that was looked at last. */
+  LastCheck lastCheck() {
+    return lastCheck;
   }
 
   boolean isSetAside(String key) {
@@ -398,13 +377,5 @@ public final class TopologyMemory {
 
   String setAsidePlanId() {
     return setAsidePlanId;
-  }
-
-  Rejection rejected() {
-    return rejected;
-  }
-
-  String rejectedKey() {
-    return rejectedKey;
   }
 }

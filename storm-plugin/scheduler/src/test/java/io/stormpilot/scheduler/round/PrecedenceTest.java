@@ -1,5 +1,6 @@
 package io.stormpilot.scheduler.round;
 
+import static io.stormpilot.scheduler.round.RasTopologies.asks;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -194,13 +195,6 @@ class PrecedenceTest {
       story.assertRunning("b-" + i, 1, 2, 3, 4);
     }
     assertEquals("fallback/LOWER_PRIORITY_HAS_PLAN", story.state("a-0"));
-  }
-
-  private static Story asks(Story story, String id, int priority, double points, int executors) {
-    return story
-        .topologyConf(id, Config.TOPOLOGY_PRIORITY, priority)
-        .topologyConf(id, Config.TOPOLOGY_COMPONENT_CPU_PCORE_PERCENT, points)
-        .topology(id, 1, executors);
   }
 
   /** As Storm's own does in one call: another supervisor has room for it, not for them. */

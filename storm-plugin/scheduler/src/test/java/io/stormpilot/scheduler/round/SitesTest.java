@@ -1,5 +1,6 @@
 package io.stormpilot.scheduler.round;
 
+import static io.stormpilot.scheduler.round.RasTopologies.asks;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -9,7 +10,6 @@ import java.util.Map;
 import java.util.Random;
 import java.util.Set;
 import java.util.TreeSet;
-import org.apache.storm.Config;
 import org.apache.storm.DaemonConfig;
 import org.apache.storm.scheduler.EvenScheduler;
 import org.apache.storm.scheduler.IsolationScheduler;
@@ -211,13 +211,6 @@ class SitesTest {
     story.removeSupervisor("sup-0");
     story.loseExecutorsOn("sup-0");
     return story;
-  }
-
-  private static Story asks(Story story, String id, int priority, double points, int executors) {
-    return story
-        .topologyConf(id, Config.TOPOLOGY_PRIORITY, priority)
-        .topologyConf(id, Config.TOPOLOGY_COMPONENT_CPU_PCORE_PERCENT, points)
-        .topology(id, 1, executors);
   }
 
   /** It knows no sites: it would stop "low" for executors that must not go there. */
