@@ -3,104 +3,21 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import socket
 import ssl
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import requests
-import structlog
 
+from doubles.receiver import Make, Receiver, event
 from doubles.shim import until
 from stormpilot.config import NotifySection
-from stormpilot.errors import UsageError
 from stormpilot.notify.events import Event
-from stormpilot.notify.webhook import QUEUE, Webhook, read_headers
-
-Make = Callable[..., Webhook]
-
-
-class Receiver:
-    """Answers with what `answers` says next (a status, or "hang"), then with 204; `got` is what it was sent."""
-
-    def __init__(self) -> None:
-        self.answers: list[int | str] = []
-        self.got: list[dict[str, Any]] = []
-        self.headers: list[Mapping[str, str]] = []
-        self.location = "/elsewhere"
-        self.released = threading.Event()
-        receiver = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                receiver.got.append(json.loads(body))
-                receiver.headers.append(dict(self.headers))
-                answer = receiver.answers.pop(0) if receiver.answers else 204
-                if answer == "hang":
-                    receiver.released.wait(300)
-                    return
-                self.send_response(int(answer))
-                self.send_header("Location", receiver.location)
-                self.send_header("Content-Length", "0")
-                self.end_headers()
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_address[1]}/hook"
-        self._thread = threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True)
-        self._thread.start()
-
-    def close(self) -> None:
-        self.released.set()
-        self.server.shutdown()
-        self.server.server_close()
-        self._thread.join(10)
-
-    @property
-    def texts(self) -> list[str]:
-        return [g["text"] for g in self.got]
-
-
-@pytest.fixture
-def receiver() -> Iterator[Receiver]:
-    made = Receiver()
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def lines() -> Iterator[list[Any]]:
-    with structlog.testing.capture_logs() as captured:
-        yield captured
-
-
-@pytest.fixture
-def make() -> Iterator[Make]:
-    started: list[Webhook] = []
-
-    def make_one(url: str, **fields: Any) -> Webhook:
-        section = NotifySection(**{"url": url, "timeout_s": 20.0, "backoff_s": 0.01, "retries": 3, **fields})
-        started.append(Webhook(section, "n1:7"))
-        started[-1].start()
-        return started[-1]
-
-    yield make_one
-    for webhook in started:
-        webhook.stop()
-        webhook._thread.join(300)  # what it still says is no line of the next test
-
-
-def event(text: str = "flights: moved", kind: Any = "published") -> Event:
-    return Event(event=kind, status="info", at_ms=1, text=text)
+from stormpilot.notify.webhook import QUEUE, Webhook
 
 
 def test_event_arrives_as_json_with_who_sent_it(receiver: Receiver, make: Make) -> None:
@@ -305,48 +222,6 @@ def test_only_wanted_events_are_sent(receiver: Receiver, make: Make) -> None:
     webhook.offer(event("yes", "rejected"))
     until(lambda: receiver.got, "the event")
     assert receiver.texts == ["yes"]
-
-
-def test_secret_headers_come_from_a_file(receiver: Receiver, make: Make, tmp_path: Path) -> None:
-    file = tmp_path / "headers"
-    file.write_text("# ours\nAuthorization: Bearer a:b\nX-Team: storm\n")
-    make(receiver.url, headers_file=str(file)).offer(event())
-    until(lambda: receiver.got, "the event")
-    assert receiver.headers[0]["Authorization"] == "Bearer a:b"
-    assert receiver.headers[0]["X-Team"] == "storm"
-
-
-def test_a_login_of_netrc_does_not_replace_them(
-    receiver: Receiver, make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It is somebody's own, and the receiver would have it."""
-    (tmp_path / "netrc").write_text("default login bob password hunter2\n")
-    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
-    (tmp_path / "headers").write_text("Authorization: Bearer a:b\n")
-    make(receiver.url, headers_file=str(tmp_path / "headers")).offer(event())
-    until(lambda: receiver.got, "the event")
-    assert receiver.headers[0]["Authorization"] == "Bearer a:b"
-
-
-def test_a_login_in_the_url_is_sent(receiver: Receiver, make: Make) -> None:
-    make(receiver.url.replace("http://", "http://ann:pw@")).offer(event())
-    until(lambda: receiver.got, "the event")
-    assert receiver.headers[0]["Authorization"].startswith("Basic ")
-
-
-@pytest.mark.parametrize("text", ["Authorization", "a b: c", "X:", ": y"])
-def test_wrong_headers_file_is_named(tmp_path: Path, text: str) -> None:
-    file = tmp_path / "headers"
-    file.write_text(f"X: y\n{text}\n")
-    with pytest.raises(UsageError, match=r"headers \(notify.headers_file\): line 2: expected `Name: value`"):
-        read_headers(NotifySection(url="http://x", headers_file=str(file)))
-
-
-def test_header_that_http_cannot_carry_is_named(tmp_path: Path) -> None:
-    file = tmp_path / "headers"
-    file.write_text("X: y\nX-Team: St\xf6rung \u2013 Nord\n", encoding="utf-8")
-    with pytest.raises(UsageError, match=r"headers \(notify.headers_file\): line 2: X-Team: .*Latin-1"):
-        read_headers(NotifySection(url="http://x", headers_file=str(file)))
 
 
 def test_what_waits_is_sent_at_the_end(receiver: Receiver, make: Make) -> None:
