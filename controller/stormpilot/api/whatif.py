@@ -16,7 +16,7 @@ from stormpilot.api.problems import WRITING, ProblemError, described
 from stormpilot.api.source import Source
 from stormpilot.api.tokens import Role
 from stormpilot.model.values import Infeasible, Model, Plan
-from stormpilot.model.what_if import Changes, NewNode
+from stormpilot.model.what_if import Changes, NewNode, changed
 from stormpilot.operate.whatif import WhatIf
 from stormpilot.operate.whatif import what_if as compare
 from stormpilot.planner import compute, compute_on_flows
@@ -62,7 +62,7 @@ def what_if(source: NamedDependency[Source], data: JSONBody[WhatIfBody]) -> What
         return process(m, data.planner, {}, seed=data.seed, left_s=lambda: deadline_s - time.monotonic())
 
     try:
-        return compare(model, changes, plan_one, traffic)
+        return compare(model, changed(model, changes), plan_one, traffic)
     finally:
         process.close()
         _one.release()

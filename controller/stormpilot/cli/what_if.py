@@ -110,8 +110,8 @@ def what_if(
         interrupted = clock.interrupted
         return answer
 
-    found = compare(read, changes, plan_one, traffic)
     other = changed(read, changes)
+    found = compare(read, other, plan_one, traffic)
     print_and_write(
         lambda: live.answer(found, lambda: _show(found, planner, by_flow=depends_on_placement(other))),
         *([] if output is None else [partial(write, output, found.plan, "plan")]),

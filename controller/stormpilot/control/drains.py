@@ -47,8 +47,7 @@ class _Stuck:
 
 @dataclass
 class _Cycle:
-    """The cycle at `now_ms`: topologies of which nothing is known yet, and how long those were planned that act (True),
-    and those that do not."""
+    """The cycle at `now_ms`: topologies of which nothing is known yet, and ms of planning by whether the mode acts."""
 
     now_ms: int = 0
     unknown: set[str] = field(default_factory=set)

@@ -13,7 +13,6 @@ from stormpilot.model.cost import current_plan, evaluate
 from stormpilot.model.flow.model import depends_on_placement, flow_model
 from stormpilot.model.latency import calibrations_of, latency_ms, mean_latency_ms
 from stormpilot.model.values import Infeasible, Model, Plan
-from stormpilot.model.what_if import Changes, changed
 from stormpilot.planner.flow.planning import PREFIX, Traffic
 
 
@@ -47,13 +46,12 @@ class WhatIf(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 def what_if(
-    model: Model, changes: Changes, plan_one: Callable[[Model], Plan | Infeasible], traffic: Traffic = "flow"
+    model: Model, other: Model, plan_one: Callable[[Model], Plan | Infeasible], traffic: Traffic = "flow"
 ) -> WhatIf:
-    """Plan with and without the changes; `RefusedError` when there is no plan with them.
+    """Plan a model as it is, and `other` with the changes; `RefusedError` when there is no plan of that.
 
     `traffic`: by which `plan_one` plans and judges.
     """
-    other = changed(model, changes)
     running = current_plan(model) if model.topologies else None
     answer = plan_one(other)
     if isinstance(answer, Infeasible):

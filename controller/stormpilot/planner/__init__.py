@@ -184,6 +184,8 @@ def compute(
     """
     chosen = planner if isinstance(planner, Planner) else planner_named(planner)
     given = params or {}
+    own = params_of(chosen, given)
+    exact_workers = bool(getattr(own, "exact_workers", False))
     left_s = warmed(f"{chosen.name} {traffic}", lambda tiny: _quickly(tiny, chosen, traffic), left_s)
 
     def on_pairs(whole: Model, left_s: LeftS) -> Plan | Infeasible:
@@ -192,17 +194,15 @@ def compute(
 
         if not partial:
             return plan(whole, left_s)
-        exact_workers = chosen.exact_workers or bool(getattr(params_of(chosen, given), "exact_workers", False))
-        quick = PLANNERS["online" if exact_workers else "default"]
+        quick = PLANNERS["online" if chosen.exact_workers or exact_workers else "default"]
         return admitted(whole, plan, lambda part: run(quick, part, {}, seed, left_s), left_s)
 
     def plan_one(whole: Model, left_s: LeftS) -> Plan | Infeasible:
         if traffic == "measured":
             return on_pairs(whole, left_s)
-        return on_flows(whole, chosen, params_of(chosen, given), seed, left_s, on_pairs)
+        return on_flows(whole, chosen, own, seed, left_s, on_pairs)
 
     if chosen.composite and given.get("objective") == LATENCY:
-        exact_workers = bool(getattr(params_of(chosen, given), "exact_workers", False))
         network = {**given, "objective": "network_cost"}
 
         def by_network(part: Model, left_s: LeftS) -> Plan | Infeasible:
@@ -215,10 +215,10 @@ def compute(
 
         return with_wishes(model, by_latency, left_s)
 
-    def present_of(whole: Model, note: str, *, exact_workers: bool = False) -> Plan | None:
+    def present_of(whole: Model, note: str, *, workers_too: bool = False) -> Plan | None:
         """The present placement as an answer, where it keeps the constraints."""
         present = current_plan(whole)
-        if present is None or violations(whole, present, exact_workers=exact_workers):
+        if present is None or violations(whole, present, exact_workers=workers_too and exact_workers):
             return None
         kept = msgspec.structs.replace(
             present, planner=chosen.name, seed=seed, metrics=evaluate(whole, present), notes=[note]
@@ -228,8 +228,8 @@ def compute(
     def or_present(whole: Model, plan: Plan) -> Plan:
         if not chosen.minimises_flow or plan.left_out:
             return plan
-        own, arrays = params_of(chosen, given), compile_model(whole)
-        kept = present_of(whole, NO_DEARER, exact_workers=own.exact_workers)
+        arrays = compile_model(whole)
+        kept = present_of(whole, NO_DEARER, workers_too=True)
         if kept is None or broken_wishes(arrays, kept) - broken_wishes(arrays, plan):
             return plan
         kept = msgspec.structs.replace(kept, params=plan.params)
