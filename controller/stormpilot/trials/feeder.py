@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import pairwise
 from statistics import median
 from typing import Any
 
@@ -27,6 +28,8 @@ HEARD_S = 30.0
 LAG_S = 2.0
 """A latency above this, and above `LAG_TIMES` the lowest of the trial, is that of a component that falls behind."""
 LAG_TIMES = 10.0
+BATCHES = 2.0
+"""Pauses that a tuple of a component that acks in batches may take: the source holds it back for one at first."""
 SILENCE_S, SILENT_TUPLES = 10.0, 3.0
 """Time without a tuple after which a trial need not go on; at least that of so many by the rate, or by latency."""
 SERVED = 0.95
@@ -160,7 +163,7 @@ class Feeder:
                 if elapsed_s >= warm_s and not is_warm:
                     is_warm = True
                     warm()
-                behind = _falls_behind(sources, elapsed_s, rate_tps) if rate_tps else ""
+                behind = _falls_behind(sources, elapsed_s, rate_tps, warm_s) if rate_tps else ""
                 if elapsed_s >= end_s or behind:
                     break
             elif time.monotonic() - heard > HEARD_S:
@@ -192,17 +195,27 @@ def _unstable(slope: Slope | None, completed_tps: float, rate_tps: float, failed
     return ""
 
 
-def _falls_behind(sources: list[dict[str, Any]], elapsed_s: float, rate_tps: float) -> str:
-    """Why a trial need not go on; empty if it has to."""
+def _falls_behind(sources: list[dict[str, Any]], elapsed_s: float, rate_tps: float, warm_s: float) -> str:
+    """Why a trial need not go on; empty if it has to.
+
+    Batches may be as far apart as the warm-up is long, and their tuples wait as long as it takes to the next one.
+    """
     latest = [s["points"][-1] for s in sources if s["points"]]
-    silence_s = max(SILENCE_S, SILENT_TUPLES / rate_tps)
+    silence_s = max(SILENCE_S, SILENT_TUPLES / rate_tps, warm_s)
     if not latest:
         return "nothing came through" if elapsed_s > silence_s else ""
     lowest = min(latency for s in sources for _, latency, _ in s["points"])
     lag_s = max(latency for _, latency, _ in latest)
-    if lag_s > max(LAG_S, LAG_TIMES * lowest):
+    pause_s = max(_longest_pause_s(s["points"]) for s in sources)
+    if lag_s > max(LAG_S, LAG_TIMES * lowest, BATCHES * pause_s):
         return f"latency is {lag_s:.1f} s after {elapsed_s:.0f} s"
     silence_s = max(silence_s, SILENT_TUPLES * lowest)
     if elapsed_s - max(t for t, _, _ in latest) > silence_s:
         return f"nothing came through for {silence_s:.0f} s"
     return ""
+
+
+def _longest_pause_s(points: list[list[float]]) -> float:
+    """Longest time in which no tuple of a source came through, before one that did."""
+    times = [0.0, *(t for t, _, _ in points)]
+    return max((then - before for before, then in pairwise(times)), default=0.0)

@@ -9,6 +9,8 @@ import pytest
 
 from doubles.memory_zookeeper import MemoryZooKeeper
 from stormpilot.errors import UnreachableError
+from stormpilot.instrument.trial import Schedule
+from stormpilot.sizing.stability import latency_slope
 from stormpilot.trials import feeder
 from stormpilot.trials.feeder import Feeder, Times
 from stormpilot.zookeeper.paths import Paths
@@ -75,4 +77,26 @@ def test_a_trial_without_a_tuple_is_not_stable_however_low_its_rate() -> None:
 def test_silence_counts_by_the_rate_and_by_how_long_a_tuple_takes(
     points: list[list[float]], elapsed_s: float, rate_tps: float, why: str
 ) -> None:
-    assert feeder._falls_behind([{"points": points}], elapsed_s, rate_tps) == why
+    assert feeder._falls_behind([{"points": points}], elapsed_s, rate_tps, warm_s=3.0) == why
+
+
+@pytest.mark.parametrize("first", [0.02, 0.2, 0.9])
+@pytest.mark.parametrize("every_s", [5.0, 10.0, 30.0])
+def test_what_is_acked_in_batches_does_not_fall_behind_whenever_its_first_batch_ends(
+    every_s: float, first: float
+) -> None:
+    """A first batch that ends at once has tuples of no latency, and those of the next ones wait."""
+    times = Times(warm_up_s=1.5 * every_s, trial_s=4 * every_s)
+    schedule, waiting, now_s, flush_s = Schedule(1, 100.0, 1000.0, 0.0), list[int](), 0.0, first * every_s
+    while now_s < times.warm_up_s + times.trial_s:
+        due = schedule.due(now_s, len(waiting))
+        waiting += range(schedule.sent, schedule.sent + due)
+        schedule.sent += due
+        if now_s >= flush_s:
+            for number in waiting:
+                schedule.done(number, now_s)
+            waiting, flush_s = [], flush_s + every_s
+        now_s += 0.05
+        assert feeder._falls_behind([{"points": schedule.points()}], now_s, 100.0, times.warm_up_s) == ""
+    points = [(t, latency_s) for t, latency_s, _ in schedule.points() if t >= times.warm_up_s]
+    assert feeder._unstable(latency_slope(points), 100.0, 100.0, 0, times) == ""
