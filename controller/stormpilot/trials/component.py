@@ -159,6 +159,7 @@ def _options(specimen: Specimen, options: Mapping[str, Any]) -> dict[str, Any]:
         "topology.acker.executors": 1,
         "topology.message.timeout.secs": 3600,  # what is under way is under way until it comes through
         "topology.executor.receive.buffer.size": 1024,
+        "topology.max.spout.pending": None,  # the source limits itself: what the environment says is for its own spouts
         "stormpilot.report.secs": 1,
         **options,
         **({TUPLES_KEY: [list(t) for t in specimen.tuples]} if specimen.tuples else {}),

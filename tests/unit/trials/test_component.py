@@ -108,6 +108,20 @@ def test_too_many_tuples_are_refused() -> None:
         check_tuples([["\u6f22" * 1000]] * 100, ("text",), "t.json")
 
 
+def test_the_limit_of_the_environments_own_spouts_does_not_hold_the_source(tmp_path: Path) -> None:
+    options = {"topology.max.spout.pending": 20, "topology.tick.tuple.freq.secs": 2}
+    (tmp_path / "config.json").write_text(
+        json.dumps({"envs": {"prod": {"nimbus": "storm.example", "options": options}}})
+    )
+    (tmp_path / "src").symlink_to(PROJECT / "src")
+    specimen = Specimen(name="micro_tasks.pi:Pi", project=tmp_path, environment="prod")
+    conf = submission(specimen, 1, NIMBUS, {}, "stormpilot_run").conf
+    assert conf["topology.max.spout.pending"] is None
+    assert conf["topology.tick.tuple.freq.secs"] == 2
+    given = submission(specimen, 1, NIMBUS, {"topology.max.spout.pending": 5}, "stormpilot_run").conf
+    assert given["topology.max.spout.pending"] == 5
+
+
 def test_a_virtualenv_that_nobody_made_is_refused(tmp_path: Path) -> None:
     """streamparse makes one for each topology, and the profile's has none."""
     (tmp_path / "config.json").write_text(
