@@ -119,6 +119,7 @@ def submit(
         nimbus_login=nimbus_login(nimbus_jaas),
     )
     _say_hooks_are_not_run(project)
+    _say_groupings_are_in_no_jar(submission)
     if runner is None:
         _say_virtualenv_is_not_used(submission)
     if dry_run:
@@ -188,6 +189,18 @@ def _say_hooks_are_not_run(project: Path) -> None:
         text = _text(file) if file.is_file() else ""
         if re.search(r"^(?!\s*#).*\b(pre|post)_submit\b", text, flags=re.MULTILINE):  # defined, imported or assigned
             note(f"note: the hooks in {file} (pre_submit, post_submit) are not run")
+
+
+def _say_groupings_are_in_no_jar(submission: Submission) -> None:
+    """`sparse submit` sends the project's own Java classes in the jar that it builds; ours has none."""
+    groupings = [g for bolt in submission.topology.bolts.values() for g in bolt.common.inputs.values()]
+    names = {g.custom_object.full_class_name for g in groupings if g.custom_object is not None}
+    missing = sorted(n for n in names if not n.startswith(("org.apache.storm.", "io.stormpilot.")))
+    if missing and not submission.jar and not submission.remote_jar:
+        note(
+            f"note: the jar has no Java classes: workers start only if {', '.join(missing)} (grouping) is in extlib/ "
+            "of every supervisor; else give a jar that holds it and your src/ (--jar)"
+        )
 
 
 def _text(file: Path) -> str:

@@ -360,6 +360,24 @@ def test_java_components_without_a_jar_are_refused(project: Path, nimbus: FakeNi
     assert nimbus.submitted[0].topology.bolts["sink"].bolt_object.java_object.full_class_name == "x.Sink"
 
 
+def test_a_grouping_of_the_projects_own_java_code_is_named_where_no_jar_has_it(project: Path, stormpilot: Run) -> None:
+    file = project / "topologies" / "flights.py"
+    plain = file.read_text()
+
+    def said(grouping: str, *arguments: str) -> str:
+        file.write_text(plain.replace('Grouping.fields("line")', grouping))
+        done = stormpilot(project, "--dry-run", *arguments)
+        assert done.returncode == 0
+        return " ".join(done.stderr.split())
+
+    own, storms = (
+        f'Grouping.custom_object("{name}", ["line"])' for name in ("com.x.ByAirport", "org.apache.storm.grouping.Part")
+    )
+    assert "workers start only if com.x.ByAirport (grouping) is in extlib/" in said(own)
+    assert "grouping" not in said(own, "-R", "/nimbus/a.jar")
+    assert "grouping" not in said(storms, "--routable")
+
+
 @pytest.mark.parametrize(
     ("file", "hooks"),
     [
