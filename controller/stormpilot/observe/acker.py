@@ -3,8 +3,9 @@
 Every tuple that a bolt acks or fails is one tuple to an acker (stream `__ack_ack`), every spout tuple with an id one
 (`__ack_init`), and every tree that completes one from the acker back to its spout (`__ack_ack`). The acker is chosen by
 hashing the tuple tree's id, a random 64-bit number: so each sender's tuples are spread evenly over the acker *tasks*,
-whatever the placement. What a bolt acks without an anchor is counted too, although Storm sends nothing for it; and the
-failures that an acker tells a spout are left out: nearly all are time-outs, of which Storm sends nothing.
+whatever the placement. What a bolt acks without an anchor is counted too, although Storm sends nothing for it; what is
+anchored to several trees (a batch) counts once, although Storm sends a tuple for each; and the failures that an acker
+tells a spout are left out: nearly all are time-outs, of which Storm sends nothing.
 """
 
 from __future__ import annotations
