@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
+from collections import defaultdict
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -171,7 +172,7 @@ class Feeder:
             time.sleep(POLL_S)
         points = [(t, latency, n) for s in sources for t, latency, n in s["points"] if warm_s <= t < end_s]
         slope = latency_slope([(t, latency) for t, latency, _ in points])
-        completed_tps = sum(n for *_, n in points) / max(min(elapsed_s, end_s) - warm_s, 1.0)
+        completed_tps = _completed_tps([p for s in sources for p in s["points"]], warm_s, min(elapsed_s, end_s))
         failed = sum(s["failed"] for s in sources)
         return Fed(
             why=behind or _unstable(slope, completed_tps, rate_tps, failed, times),
@@ -180,6 +181,23 @@ class Feeder:
             latency_ms=round(1000 * median(latency for _, latency, _ in points), 2) if points else None,
             completed_tps=round(completed_tps, 2),
         )
+
+
+def _completed_tps(points: list[list[float]], warm_s: float, end_s: float) -> float:
+    """Tuples/s that came through after the warm-up: of whole batches, from the last before it on.
+
+    Of the whole time where none came before, or where none comes for longer at the end than ever before.
+    """
+    tuples: defaultdict[float, float] = defaultdict(float)
+    for t, _, n in points:
+        tuples[t] += n
+    counted = sorted(t for t in tuples if warm_s <= t < end_s)
+    begin_s = max((t for t in tuples if t < warm_s), default=None)
+    span_s = end_s - warm_s
+    if counted and begin_s is not None:
+        pause_s = max(then - before for before, then in pairwise([begin_s, *counted]))
+        span_s = counted[-1] - begin_s if end_s - counted[-1] <= pause_s else span_s
+    return sum(tuples[t] for t in counted) / max(span_s, 1.0)
 
 
 def _unstable(slope: Slope | None, completed_tps: float, rate_tps: float, failed: int, times: Times) -> str:

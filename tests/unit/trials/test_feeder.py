@@ -80,6 +80,21 @@ def test_silence_counts_by_the_rate_and_by_how_long_a_tuple_takes(
     assert feeder._falls_behind([{"points": points}], elapsed_s, rate_tps, warm_s=3.0) == why
 
 
+@pytest.mark.parametrize("first_s", [0.25, 0.75, 1.25, 1.75, 2.25, 2.75])
+def test_batches_that_are_cut_at_the_ends_of_a_trial_do_not_change_what_came_through(first_s: float) -> None:
+    """Of each source 50/s in batches of 3 s: four or three of them are in 10 s."""
+    source = [[first_s + 3.0 * k, 1.5, 150] for k in range(5)]
+    assert feeder._completed_tps([*source, *source], 3.0, 13.0) == pytest.approx(100.0)
+
+
+def test_what_stops_came_through_in_the_whole_time() -> None:
+    steady = [[0.25 + 0.5 * k, 0.01, 50] for k in range(26)]
+    assert feeder._completed_tps(steady, 3.0, 13.0) == pytest.approx(100.0)
+    assert feeder._completed_tps(steady[:10], 3.0, 13.0) == pytest.approx(20.0), "it stopped after 5 s"
+    assert feeder._completed_tps(steady[6:10], 3.0, 13.0) == pytest.approx(20.0)
+    assert feeder._completed_tps([], 3.0, 13.0) == 0.0
+
+
 @pytest.mark.parametrize("first", [0.02, 0.2, 0.9])
 @pytest.mark.parametrize("every_s", [5.0, 10.0, 30.0])
 def test_what_is_acked_in_batches_does_not_fall_behind_whenever_its_first_batch_ends(
