@@ -39,6 +39,8 @@ def partition_of(keys: Sequence[Any], partitions: int, *, longs: bool = False) -
 
     `longs`: as Storm before 2.6 reads numbers (`reads_longs`).
     """
+    if isinstance(keys, str):  # a sequence too, of other keys
+        raise TypeError(f"keys are {keys!r}, expected a list with the value of each key field")
     return _signed(_list_hash(keys, longs)) % partitions
 
 

@@ -42,6 +42,12 @@ def test_a_number_of_many_digits_has_the_partition_that_the_storm_around_it_give
     assert partition_seen(tmp_path, defaults, 0.1 + 0.2) == partition
 
 
+def test_a_key_that_stands_for_the_list_of_keys_is_refused() -> None:
+    """Its letters would be the keys: state was kept under another partition than its tuples, and left behind."""
+    with pytest.raises(TypeError, match="keys are 'word', expected a list"):
+        partition_of("word", 128)
+
+
 def test_long_keys_are_not_kept_in_memory() -> None:
     """66,000 texts of 10,000 characters took 640 MB of each task's process."""
     key = Text(10_000 * "x")
