@@ -163,7 +163,7 @@ def _show(submission: Submission, format: Format) -> None:
     ]
     columns = ["component", "kind", "parallelism", "command", "reports load", "routable"]
     names = ["component", "kind", "parallelism", "command", "reportsLoad", "routable"]
-    jar = str(submission.jar or submission.remote_jar or submission.sources)
+    jar = str(submission.remote_jar or submission.jar or submission.sources)  # as it is sent
     if format is Format.json:
         print_json(
             {

@@ -133,6 +133,17 @@ def test_a_jar_that_nimbus_has_is_used_without_an_upload(project: Path, nimbus: 
     assert list(nimbus.uploads) == ["inbox/earlier.jar"]
 
 
+def test_a_jar_that_nimbus_has_wins_over_one_here_and_a_dry_run_says_so(
+    project: Path, nimbus: FakeNimbus, stormpilot: Run
+) -> None:
+    nimbus.uploads["inbox/earlier.jar"] = b"earlier"
+    (project / "a.jar").write_bytes(b"here")
+    both = ("-j", "a.jar", "-R", "inbox/earlier.jar")
+    assert "jar: inbox/earlier.jar" in stormpilot(project, *both, "--dry-run").stdout
+    assert stormpilot(project, *both).returncode == 0
+    assert nimbus.submitted[0].jar == b"earlier"
+
+
 def test_name_options_runner_and_activity_can_be_given(
     project: Path, nimbus: FakeNimbus, tmp_path: Path, stormpilot: Run
 ) -> None:
