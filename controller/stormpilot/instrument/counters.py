@@ -179,6 +179,11 @@ class SpoutCounters:
         if type(tuple_id) in (str, int) and (len(self._pending) < MAX_PENDING or tuple_id in self._pending):
             self._pending[tuple_id] = self._clock()
 
+    def message_refused(self, message: Any) -> None:
+        """Count an emit no more that could not be sent after all."""
+        if type(message) is dict and message.get("command") == "emit" and self._take(message.get("id")) is not None:
+            self._emitted -= 1
+
     def command_received(self, command: Mapping[str, Any], now_s: float) -> None:
         """Count an ack or a fail from Storm, read at `now_s` of the clock."""
         kind = command["command"]

@@ -216,6 +216,24 @@ class SpoutLoadReporting(_LoadReportingBase):
             return command
 
         self.read_command = counting
+        self._stormpilot_wrap_serializing()
+
+    def _stormpilot_wrap_serializing(self) -> None:
+        """Take back the count of what the serializer refuses: pystorm logs that, and sends nothing."""
+        serializer = self.serializer  # type: ignore[attr-defined]
+        serialize = getattr(serializer, "serialize_dict", None)
+        if serialize is None:
+            return
+        message_refused = self._stormpilot_counters.message_refused
+
+        def serializing(message: Any) -> Any:
+            try:
+                return serialize(message)
+            except Exception:
+                message_refused(message)
+                raise
+
+        serializer.serialize_dict = serializing
 
 
 def cpu_mhz(cpuinfo: Path = Path("/proc/cpuinfo")) -> float | None:

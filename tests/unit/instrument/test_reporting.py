@@ -102,6 +102,20 @@ def test_spout_reports_emitted_completed_failed_and_latency(tmp_path: Path) -> N
     assert load.received == {}
 
 
+def test_spout_does_not_count_what_cannot_be_serialized(tmp_path: Path) -> None:
+    """pystorm logs it and sends nothing: nobody gets such a tuple, and nobody acks it."""
+
+    class SendsSets(SpoutLoadReporting, Numbers):
+        def emit(self, tup: Any, **how: Any) -> Any:
+            return super().emit(tup if self.n % 3 == 0 else [{self.n}], **how)
+
+    acks = [{"command": "ack", "id": "3"}, {"command": "deactivate"}]
+    sent, _ = run(SendsSets, handshake(tmp_path), [*[next_()] * 6, *acks])
+    assert [m["id"] for m in without_ours(sent) if m["command"] == "emit"] == ["3", "6"]
+    load = loads(sent)[-1]
+    assert (load["emitted"], load["completed"], load["failed"]) == (2, 1, 0)
+
+
 def test_task_of_a_large_topology_counts_two_pairs_for_each_of_its_tasks(tmp_path: Path) -> None:
     made: list[Any] = []
 
@@ -279,7 +293,7 @@ class _Broken:
         self.calls += 1
         raise ZeroDivisionError("ours")
 
-    command_received = message_sent = tuple_received
+    command_received = message_sent = message_refused = tuple_received
 
 
 @pytest.mark.parametrize(
