@@ -42,8 +42,8 @@ from stormpilot.nimbus.values import (
 
 DEFAULT_TIMEOUT_S = 60.0
 """Nimbus may wait that long for a code replica before it answers a submit."""
-PLAIN = ("cpu.pcore.percent", "memory.mb")
-"""Ends of the names of CPU and memory among resources."""
+PLAIN = {"cpu.pcore.percent", "memory.mb", "onheap.memory.mb", "offheap.memory.mb"}
+"""Names of CPU and memory among resources of a supervisor."""
 SCHEME_KEY, PAYLOAD_KEY = "storm.zookeeper.topology.auth.scheme", "storm.zookeeper.topology.auth.payload"
 _CHUNK_BYTES = 300 * 1024
 """Below `nimbus.thrift.max_buffer_size` (1 MiB)."""
@@ -152,7 +152,7 @@ class Nimbus:
                 int(s.uptime_secs or 0),
                 cpu_points=float((s.total_resources or {}).get("cpu.pcore.percent", 0.0)),
                 memory_mb=float((s.total_resources or {}).get("memory.mb", 0.0)),
-                resources={n: float(x) for n, x in (s.total_resources or {}).items() if not n.endswith(PLAIN)},
+                resources={n: float(x) for n, x in (s.total_resources or {}).items() if n not in PLAIN},
             )
             for s in self._call("getClusterInfo").supervisors
         ]

@@ -187,8 +187,12 @@ PLAIN_STRATEGIES = {
 CONSTRAINT_STRATEGY = "ConstraintSolverStrategy"
 """Promises of a setting that a plan keeps under the ResourceAwareScheduler."""
 RAS_KEYS = (CONSTRAINTS, SPREAD, ONE_EXECUTOR, ONE_COMPONENT, FAVORED, UNFAVORED)
-PLAIN_RESOURCES = ("cpu", "memory")
-"""Words in the names that Storm gives the resources of its own keys."""
+PLAIN_RESOURCES = {
+    *("cpu.pcore.percent", "onheap.memory.mb", "offheap.memory.mb", "memory.mb"),
+    *("topology.component.cpu.pcore.percent", "supervisor.cpu.capacity", "supervisor.memory.capacity.mb"),
+    *(f"topology.component.resources.{heap}.memory.mb" for heap in ("onheap", "offheap")),
+}
+"""Names of CPU and memory among resources, Storm's newer and older (`ResourceNameNormalizer`)."""
 DEFAULT_HEAP_MB = 768.0
 
 
@@ -300,7 +304,7 @@ def generic(conf: Mapping[str, Any]) -> dict[str, float]:
     return {
         name: min(amount, MOST) if amount > 0 else 0.0
         for name, amount in asked.items()
-        if isinstance(amount, int | float) and not any(word in name for word in PLAIN_RESOURCES)
+        if isinstance(amount, int | float) and name not in PLAIN_RESOURCES
     }
 
 

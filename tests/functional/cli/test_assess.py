@@ -280,7 +280,7 @@ def test_what_users_declared_for_the_resource_aware_scheduler_is_kept(
 ) -> None:
     """Two executors to a heap, counts apart from splits, and points for four executors on a node."""
     nimbus.scheduler = RAS
-    nimbus.resources = {"cpu.pcore.percent": 100.0, "memory.mb": 2000.0, "gpu": 1.0}
+    nimbus.resources = {"cpu.pcore.percent": 100.0, "memory.mb": 2000.0, "gpu": 1.0, "gpu.memory.mb": 8.0}
     nimbus.component_conf = {"topology.component.cpu.pcore.percent": 25.0}
     nimbus.conf = {
         "topology.component.resources.onheap.memory.mb": 300.0,
@@ -297,7 +297,7 @@ def test_what_users_declared_for_the_resource_aware_scheduler_is_kept(
     (topology,) = model.topologies
     assert {e.memory_mb for e in topology.executors} == {400.0}
     assert (topology.worker_heap_mb, topology.apart) == (700.0, [("count", "split")])
-    assert model.supervisors[0].resources == {"gpu": 1.0, RESERVED_CPU: 100.0}
+    assert model.supervisors[0].resources == {"gpu": 1.0, "gpu.memory.mb": 8.0, RESERVED_CPU: 100.0}
     assert model.supervisors[0].memory_mb == 2000.0
     done = run("plan", "compute", "-m", tmp_path / "model.json", "-o", tmp_path / "plan.json", "--budget", "2")
     assert done.code == 0, done.err

@@ -178,15 +178,24 @@ def test_one_executor_and_one_component_per_worker() -> None:
     assert all(len(set(w)) == 1 for w in components_of(kind, planned(kind)))
 
 
-def test_a_generic_resource_is_where_a_supervisor_has_it() -> None:
-    gpu = asking(snapshots.topology(), "parse", **{"topology.component.resources.map": {"gpu": 1.0}})
-    m = model(gpu, cluster("a", "b", "c", gpu=2.0))
+@pytest.mark.parametrize("name", ["gpu", "gpu.memory.mb", "vcpus"])
+def test_a_generic_resource_is_where_a_supervisor_has_it(name: str) -> None:
+    """Whatever its name contains: Storm knows CPU and memory by their whole names."""
+    gpu = asking(snapshots.topology(), "parse", **{"topology.component.resources.map": {name: 1.0}})
+    m = model(gpu, cluster("a", "b", "c", **{name: 2.0}))
     on = {s: w.supervisor for w in planned(m).topologies[0].workers for s, _ in w.executors}
     assert (on[2], on[3]) == ("c", "c")
-    short = compute(model(gpu, cluster("a", "b", "c", gpu=1.0)), "best", {"iterations": 100})
+    short = compute(model(gpu, cluster("a", "b", "c", **{name: 1.0})), "best", {"iterations": 100})
     assert isinstance(short, Infeasible)
     assert (short.constraint, short.proved) == ("resource", True)
-    assert "take 2 of gpu, the supervisors have 1" in short.text
+    assert f"take 2 of {name}, the supervisors have 1" in short.text
+
+
+def test_cpu_and_memory_are_no_generic_resources() -> None:
+    """By Storm's newer names and by its older ones, as its `ResourceNameNormalizer` has them."""
+    names = {"cpu.pcore.percent": 20.0, "topology.component.resources.offheap.memory.mb": 64.0, "memory.mb": 1.0}
+    built = topology(asking(snapshots.topology(), "parse", **{RESOURCES: names}))
+    assert {name for c in built.components for name in c.resources} == {"cpu.pcore.percent"}, "the reservation"
 
 
 def test_generic_resources_of_a_whole_topology_are_those_of_every_executor_that_says_nothing_else() -> None:
