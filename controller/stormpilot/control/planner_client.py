@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+import msgspec
 import structlog
 
 from stormpilot.control.current_config import CurrentConfig
@@ -94,7 +95,12 @@ class PlannerClient:
         return plan
 
     def has_room(self, model: Model) -> bool:
-        """Whether the order in which the ResourceAwareScheduler fills nodes finds room for all of the model."""
+        """Whether the order in which the ResourceAwareScheduler fills nodes finds room for all of the model.
+
+        That scheduler makes as many workers as executors need.
+        """
+        many = [msgspec.structs.replace(t, workers=len(t.executors)) for t in model.topologies]
+        model = msgspec.structs.replace(model, topologies=many)
         deadline_s = time.monotonic() + self.current.config.planner.budget_s
         try:
             answer = self.compute(model, "ras-order", {}, seed=0, left_s=lambda: deadline_s - time.monotonic())

@@ -10,12 +10,13 @@ import msgspec
 import pytest
 from structlog.testing import capture_logs
 
-from doubles.models import PAIRED, model, plan, subject
+from doubles.models import PAIRED, model, plan, subject, topology
 from stormpilot.config import parse
 from stormpilot.control import planner_client
 from stormpilot.control.current_config import CurrentConfig
 from stormpilot.decide.reasons import Reason
-from stormpilot.model.values import Infeasible, Model, Plan
+from stormpilot.model.values import RESERVED_CPU, Infeasible, Model, Plan
+from stormpilot.planner import compute
 from stormpilot.planner_process import PlannerLostError
 from stormpilot.tuning.recommendation import Choice
 
@@ -105,6 +106,16 @@ NO_ROOM = Infeasible(constraint="cpu", text="too much")
 def client(compute: Planning) -> planner_client.PlannerClient:
     config = parse("planner: {params: {alpha: 0.7}}", "test.yaml")
     return planner_client.PlannerClient(CurrentConfig(config, "online", "default"), compute)
+
+
+def test_there_is_room_for_as_many_workers_as_the_resource_aware_scheduler_makes() -> None:
+    """Four executors of 50 points do not fit on a node of 100, whatever number of workers the owner asks for."""
+    new = topology({})
+    parts = [msgspec.structs.replace(c, resources={RESERVED_CPU: 50.0}) for c in new.components]
+    whole = model(msgspec.structs.replace(new, workers=1, components=parts))
+    for points, room in ((100.0, True), (50.0, False)):
+        nodes = [msgspec.structs.replace(s, resources={RESERVED_CPU: points}) for s in whole.supervisors]
+        assert client(compute).has_room(msgspec.structs.replace(whole, supervisors=nodes)) is room
 
 
 def test_a_plan_that_keeps_every_constraint_is_the_answer() -> None:
