@@ -9,13 +9,15 @@ one of Storm's knows them. Source: Storm 2.8.3, `RasNode.wouldFit`, `ConstraintS
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from stormpilot.messages.core import SupervisorPart, TopologySnapshot
 from stormpilot.model.bounds import MOST
+from stormpilot.model.sharing import SLACK
 from stormpilot.model.values import RESERVED_CPU, Component, SharedMemory, Topology
 from stormpilot.observe.storm_keys import (
     CONSTRAINTS,
@@ -81,8 +83,7 @@ def ruled(
     ]
     favored = _named(conf.get(FAVORED), hosts)
     own_mb = limit_mb - sum(m.heap_mb for m in shared)
-    whole_mb = sum(heap_of[e.component] for e in topology.executors)
-    needed = math.ceil(min(whole_mb / (own_mb if own_mb > 0 else limit_mb), len(topology.executors)))
+    needed = _workers([heap_of[e.component] for e in topology.executors], own_mb if own_mb > 0 else limit_mb)
     all_apart = bool(conf.get(ONE_COMPONENT))
     needed += len(known) if all_apart else len({c for pair in pairs for c in pair})
     return msgspec.structs.replace(
@@ -97,6 +98,15 @@ def ruled(
         favored_nodes=favored,
         unfavored_nodes=[s for s in _named(conf.get(UNFAVORED), hosts) if s not in favored],
     )
+
+
+def _workers(heaps_mb: Iterable[float], limit_mb: float) -> int:
+    """Workers into which executors with these heaps fit, best fit first: three of 512 MB share no heap of 768 MB."""
+    left_mb: list[float] = []
+    for mb in sorted(heaps_mb, reverse=True):
+        tightest = bisect_left(left_mb, mb / SLACK)
+        insort(left_mb, (left_mb.pop(tightest) if tightest < len(left_mb) else limit_mb) - mb)
+    return len(left_mb)
 
 
 def _named(names: object, hosts: Mapping[str, str]) -> list[str]:

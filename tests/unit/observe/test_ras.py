@@ -140,6 +140,14 @@ def test_ackers_and_consumers_without_keys_of_their_own_take_the_heap_of_all(
     assert {c.id: c.heap_mb for c in topology(snapshots.topology(config=config)).components}["__acker"] == expected
 
 
+@pytest.mark.parametrize(("heap_mb", "workers"), [(512.0, 6), (384.0, 3), (300.0, 3), (100.0, 1)])
+def test_a_new_topology_may_have_the_workers_into_which_its_executors_fit(heap_mb: float, workers: int) -> None:
+    """Six executors, 768 MB a worker: of 512 MB each has one to itself, though four workers have as much heap."""
+    m = model(snapshots.topology(workers=1, config={"topology.component.resources.onheap.memory.mb": heap_mb}))
+    assert m.topologies[0].workers == workers
+    assert len(planned(m).topologies[0].workers) <= workers
+
+
 def test_a_heap_that_an_executor_does_not_fit_into_is_told() -> None:
     m = model(snapshots.topology(config={HEAP: 100.0}))
     answer = compute(m, "best", {"iterations": 100})
