@@ -30,6 +30,7 @@ from stormpilot.observe.storm_keys import (
     SPREAD,
     UNFAVORED,
     generic,
+    incompatible,
     resource_aware,
 )
 
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 POINTS, ON_HEAP, OFF_HEAP = "cpu.pcore.percent", "onheap.memory.mb", "offheap.memory.mb"
 DEFAULTS = {POINTS: 10.0, ON_HEAP: 128.0, OFF_HEAP: 0.0}
 """Storm's needs of an executor that nobody told."""
-APART, MOST_ON_NODE = "incompatibleComponents", "maxNodeCoLocationCnt"
+MOST_ON_NODE = "maxNodeCoLocationCnt"
 
 
 def ruled(
@@ -67,7 +68,7 @@ def ruled(
         components.append(
             msgspec.structs.replace(c, heap_mb=heap_mb, resources=resources, most_per_node=most.get(c.id))
         )
-    pairs = {(a, b) for a, b in _apart(conf) if a in known and b in known}
+    pairs = {(min(a, b), max(a, b)) for a, b in incompatible(conf) if a in known and b in known and a != b}
     one = bool(conf.get(ONE_EXECUTOR))
     limit_mb = _number(conf.get(HEAP)) or DEFAULT_HEAP_MB
     heap_of = {c.id: c.heap_mb for c in components}
@@ -149,23 +150,6 @@ def _by_name(conf: Mapping[str, Any], *names: str) -> list[object]:
     """Amounts of the resources with these names, Storm's older and newer; None where one is not told."""
     resources = conf.get(RESOURCES)
     return [resources.get(name) for name in names] if isinstance(resources, Mapping) else []
-
-
-def _apart(conf: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Pairs of components that may not share a worker, each as (lower, higher); Storm knows two forms."""
-    rules = conf.get(CONSTRAINTS)
-    pairs: list[tuple[object, object]] = []
-    if isinstance(rules, list):
-        pairs = [(p[0], p[1]) for p in rules if isinstance(p, list) and len(p) == 2]
-    elif isinstance(rules, Mapping):
-        for a, rule in rules.items():
-            others = rule.get(APART) if isinstance(rule, Mapping) else None
-            pairs += [
-                (a, b) for b in ([others] if isinstance(others, str) else others if isinstance(others, list) else [])
-            ]
-    for a, b in pairs:
-        if isinstance(a, str) and isinstance(b, str) and a != b:
-            yield (a, b) if a < b else (b, a)
 
 
 def _most_on_node(conf: Mapping[str, Any]) -> Iterator[tuple[str, int]]:

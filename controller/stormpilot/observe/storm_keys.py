@@ -43,6 +43,7 @@ RANK_TEST = "tests/unit/control/test_ranks.py"
 WORKERS, HEAP = "topology.workers", "topology.worker.max.heap.size.mb"
 RESOURCES, SHARED_MEMORY = "topology.component.resources.map", "shared memory"
 CONSTRAINTS, SPREAD = "topology.ras.constraints", "topology.spread.components"
+APART = "incompatibleComponents"
 ONE_EXECUTOR, ONE_COMPONENT = "topology.ras.one.executor.per.worker", "topology.ras.one.component.per.worker"
 FAVORED, UNFAVORED = "topology.scheduler.favored.nodes", "topology.scheduler.unfavored.nodes"
 STRATEGY, ISOLATE = "topology.scheduler.strategy", "topology.isolate.machines"
@@ -105,7 +106,11 @@ STORM_KEYS: Sequence[StormKey] = (
     _ras(
         RESOURCES, "a node has the generic resources that each executor needs, by its component or the whole topology"
     ),
-    _ras(CONSTRAINTS, "components kept apart, and at most so many of one on a node"),
+    _ras(
+        CONSTRAINTS,
+        "components kept apart, and at most so many of one on a node (with a component that is incompatible with "
+        "itself: left alone)",
+    ),
     _ras(SPREAD, "at most one executor of each of these components on a node"),
     _ras(ONE_EXECUTOR, "a worker has one executor"),
     _ras(ONE_COMPONENT, "a worker has executors of one component"),
@@ -244,6 +249,8 @@ def held_by_topology(
             yield Held(RESOURCES, f"{', '.join(names)}{f' of {where}' if where else ''}")
     if shared_memory and not ras:
         yield Held(SHARED_MEMORY, _short(sorted(shared_memory)))
+    if ras and (alone := sorted({a for a, b in incompatible(config) if a == b})):
+        yield Held(CONSTRAINTS, f"{', '.join(alone)} apart from itself")
 
 
 def held_by_cluster(config: Mapping[str, Any], fallback: str) -> Iterator[Held]:
@@ -306,6 +313,21 @@ def generic(conf: Mapping[str, Any]) -> dict[str, float]:
         for name, amount in asked.items()
         if isinstance(amount, int | float) and name not in PLAIN_RESOURCES
     }
+
+
+def incompatible(conf: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Pairs of components that may share no worker; of one paired with itself it has one executor. In two forms."""
+    rules = conf.get(CONSTRAINTS)
+    pairs: list[tuple[object, object]] = []
+    if isinstance(rules, list):
+        pairs = [(p[0], p[1]) for p in rules if isinstance(p, list) and len(p) == 2]
+    elif isinstance(rules, Mapping):
+        for a, rule in rules.items():
+            others = rule.get(APART) if isinstance(rule, Mapping) else None
+            pairs += [
+                (a, b) for b in ([others] if isinstance(others, str) else others if isinstance(others, list) else [])
+            ]
+    yield from ((a, b) for a, b in pairs if isinstance(a, str) and isinstance(b, str))
 
 
 def _is_readable(key: str, value: object) -> bool:

@@ -73,6 +73,11 @@ def test_generic_resources_of_one_component_and_shared_memory() -> None:
         ({"topology.ras.constraints": {"parse": {"incompatibleComponents": ["sink"]}}}, None),
         ({"topology.ras.constraints": [["parse", "sink"]]}, None),
         ({"topology.ras.constraints": "parse"}, "topology.ras.constraints is parse"),
+        (
+            {"topology.ras.constraints": {"parse": {"incompatibleComponents": ["sink", "parse"]}}},
+            "topology.ras.constraints is parse apart from itself",
+        ),
+        ({"topology.ras.constraints": [["parse", "parse"]]}, "topology.ras.constraints is parse apart from itself"),
         ({"topology.spread.components": ["parse"], "topology.ras.one.executor.per.worker": True}, None),
         ({"topology.ras.one.component.per.worker": True}, None),
         ({"topology.component.resources.map": {"gpu": 1.0}}, None),

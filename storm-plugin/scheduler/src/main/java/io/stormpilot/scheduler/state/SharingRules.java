@@ -79,10 +79,10 @@ public final class SharingRules {
     if (worker.size() > 1 && isSet(Config.TOPOLOGY_RAS_ONE_EXECUTOR_PER_WORKER)) {
       return Config.TOPOLOGY_RAS_ONE_EXECUTOR_PER_WORKER + ": " + worker.size() + " executors";
     }
-    Set<String> components = new TreeSet<>();
+    Map<String, Integer> counts = new TreeMap<>();
     double heapMb = 0;
     for (ExecutorDetails executor : worker) {
-      components.add(topology.getComponentFromExecutor(executor));
+      counts.merge(topology.getComponentFromExecutor(executor), 1, Integer::sum);
       Double own = topology.getOnHeapMemoryRequirement(executor);
       heapMb += own == null ? 0 : own;
     }
@@ -94,12 +94,17 @@ public final class SharingRules {
       String amounts = String.format(Locale.ROOT, "%.0f MB of %.0f MB", heapMb, mostMb);
       return Config.TOPOLOGY_WORKER_MAX_HEAP_SIZE_MB + ": " + amounts;
     }
+    Set<String> components = counts.keySet();
     if (components.size() > 1 && isSet(Config.TOPOLOGY_RAS_ONE_COMPONENT_PER_WORKER)) {
       return Config.TOPOLOGY_RAS_ONE_COMPONENT_PER_WORKER + ": " + String.join(", ", components);
     }
     for (String component : components) {
       Set<String> others = new TreeSet<>(apart.getOrDefault(component, Set.of()));
       others.retainAll(components);
+      if (others.remove(component) && counts.get(component) > 1) {
+        String several = counts.get(component) + " of " + component + " in a worker";
+        return Config.TOPOLOGY_RAS_CONSTRAINTS + ": " + several;
+      }
       if (!others.isEmpty()) {
         String both = component + " beside " + String.join(", ", others);
         return Config.TOPOLOGY_RAS_CONSTRAINTS + ": " + both;

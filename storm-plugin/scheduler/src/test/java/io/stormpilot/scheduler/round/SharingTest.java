@@ -221,6 +221,30 @@ class SharingTest {
     assertEquals(Set.of(2, 3), story.placement("t").get("sup-1:6700"));
   }
 
+  @Test
+  void ofAComponentThatIsKeptApartFromItselfAWorkerHasOneExecutor() {
+    Map<String, Object> apart = Map.of("count", Map.of("incompatibleComponents", List.of("count")));
+    Story story =
+        new Story(3, 2)
+            .fallback(new ResourceAwareScheduler())
+            .topology("t", 3, 4)
+            .topologyConf("t", Config.TOPOLOGY_RAS_CONSTRAINTS, apart);
+    String[] workers = {"sup-0:6700=1-2", "sup-1:6700=3", "sup-2:6700=4"};
+    story.running("t", workers);
+    story.publish(story.plan("t", "p-1", workers));
+    story.round();
+
+    lose(story, "sup-2");
+
+    story.assertNobodyLost();
+    assertEquals(3, story.placement("t").size(), "4 beside neither 2 nor 3");
+    assertRejected(
+        story,
+        "topology.ras.constraints: 2 of count in a worker in slot sup-1:6701;",
+        "sup-0:6701=1-2",
+        "sup-1:6701=3-4");
+  }
+
   /**
    * Constraints that Storm's validator accepts, and that its ResourceAwareScheduler cannot read.
    */
