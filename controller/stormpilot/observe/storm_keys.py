@@ -162,7 +162,10 @@ STORM_KEYS: Sequence[StormKey] = (
     _before("topology.acker.executors", "executors are what Storm makes of it"),
     _before("topology.eventlogger.executors", "executors are what Storm makes of it"),
     _before("topology.ras.acker.executors.per.worker", "ackers are executors, which plans place as all others"),
-    _before("storm.worker.min.cpu.pcore.percent", "CPU limit of a worker's cgroup"),
+    _before(
+        "storm.worker.min.cpu.pcore.percent",
+        "CPU limit of a worker's cgroup; the ResourceAwareScheduler counts at least so much for a worker, plans do not",
+    ),
     _before("supervisor.numa.meta", "every NUMA zone is a supervisor to a scheduler"),
     _before(
         "storm.network.topography.plugin",
