@@ -115,7 +115,7 @@ def build(
         Hosts that have or had a supervisor.
     """
     live = [s for s in cluster.supervisors if not s.blacklisted]
-    capacity = capacities(cluster, hosts or {}, load.capacity, sharing)
+    capacity = capacities(cluster, hosts or {}, load.capacity, sharing, load.cpu)
     known_mhz = told_mhz(live, topologies, {t: own.items() for t, own in rates.items()}, former)
     other_mhz = statistics.median(known_mhz.values()) if known_mhz else DEFAULT_MHZ
     mhz = {s.id: known_mhz.get(s.id, other_mhz) for s in live}

@@ -20,7 +20,7 @@ from stormpilot.observe.identity import HostNames, same_host
 from stormpilot.observe.storm_keys import resource_aware
 
 if TYPE_CHECKING:
-    from stormpilot.config.sections import CapacitySource
+    from stormpilot.config.sections import CapacitySource, CpuPolicy
 
 DEFAULT_CPU_POINTS, DEFAULT_MEMORY_MB = 400.0, 4096.0
 """`supervisor.cpu.capacity` and `supervisor.memory.capacity.mb` of a Storm that was not told."""
@@ -91,27 +91,34 @@ def capacities(
     hosts: Mapping[str, HostCapacity],
     policy: CapacitySource,
     sharing: Mapping[str, int] | None = None,
+    cpu: CpuPolicy = "auto",
 ) -> dict[str, CapacityPart]:
     """By supervisor that is not blacklisted. Supervisors of one host share what was measured there.
 
     `sharing`: by host, how many they are, also where one of them is away for a moment; None: those that are there.
+    Memory, and CPU where `cpu` is declared, are what the ResourceAwareScheduler goes by, where it places what has no
+    plan. Measured CPU beside declared CPU has a limit of its own.
     """
     live = [s for s in cluster.supervisors if not s.blacklisted]
     there = Counter(s.host for s in live)
     shares = {host: max(count, (sharing or {}).get(host, 0)) for host, count in there.items()}
+    of_cpu = of_memory = policy
     if policy == "auto" and resource_aware(cluster.shim.fallback):
-        policy = "declared"  # what Storm's own scheduler goes by too
-    return {s.id: _capacity(s, hosts.get(s.host, HostCapacity()), shares[s.host], policy) for s in live}
+        of_memory = "declared"
+        of_cpu = "declared" if cpu == "declared" else policy
+    return {s.id: _capacity(s, hosts.get(s.host, HostCapacity()), shares[s.host], of_cpu, of_memory) for s in live}
 
 
-def _capacity(s: SupervisorPart, host: HostCapacity, sharing: int, policy: CapacitySource) -> CapacityPart:
+def _capacity(
+    s: SupervisorPart, host: HostCapacity, sharing: int, of_cpu: CapacitySource, of_memory: CapacitySource
+) -> CapacityPart:
     cpu_said = s.cpu_pcore_percent not in (0.0, DEFAULT_CPU_POINTS)
     memory_said = s.memory_mb not in (0.0, DEFAULT_MEMORY_MB)
     cores, source = (s.cpu_pcore_percent or DEFAULT_CPU_POINTS) / 100, "declared" if cpu_said else "default"
-    if host.cores is not None and (policy == "measured" or (policy == "auto" and not cpu_said)):
+    if host.cores is not None and (of_cpu == "measured" or (of_cpu == "auto" and not cpu_said)):
         cores, source = host.cores / sharing, "measured"
     memory_mb, memory_source = s.memory_mb, "declared" if memory_said else "default"
-    if policy != "declared" and (policy == "measured" or not memory_said):
+    if of_memory != "declared" and (of_memory == "measured" or not memory_said):
         if host.memory_mb is not None:
             memory_mb, memory_source = host.memory_mb / sharing, "measured"
         elif not memory_said:

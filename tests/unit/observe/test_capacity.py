@@ -50,8 +50,8 @@ def load(host: str, cores: float | None, memory_mb: float | None = None, task: i
     )
 
 
-def told(nodes: ClusterSnapshot, policy: Any = "auto") -> tuple[float, str, float, str]:
-    c = capacities(nodes, MEASURED, policy)["a"]
+def told(nodes: ClusterSnapshot, policy: Any = "auto", cpu: Any = "auto") -> tuple[float, str, float, str]:
+    c = capacities(nodes, MEASURED, policy, cpu=cpu)["a"]
     return c.cores, c.cores_from, c.memory_mb, c.memory_from
 
 
@@ -66,7 +66,8 @@ OWN = {"cpu_pcore_percent": 800.0, "memory_mb": 2048.0}
         (cluster(**OWN), "auto", (8.0, "declared", 2048.0, "declared")),
         (cluster(**OWN), "measured", (32.0, "measured", 65536.0, "measured")),
         (cluster(**STORMS), "declared", (4.0, "default", 4096.0, "default")),
-        (cluster(RAS, **STORMS), "auto", (4.0, "default", 4096.0, "default")),
+        (cluster(RAS, **STORMS), "auto", (32.0, "measured", 4096.0, "default")),
+        (cluster(RAS, **OWN), "auto", (8.0, "declared", 2048.0, "declared")),
         (cluster(RAS, **STORMS), "measured", (32.0, "measured", 65536.0, "measured")),
     ],
 )
@@ -74,6 +75,12 @@ def test_declared_wins_over_measured_and_measured_over_storms_defaults(
     nodes: ClusterSnapshot, policy: str, expected: tuple[float, str, float, str]
 ) -> None:
     assert told(nodes, policy) == expected
+
+
+def test_where_declared_cpu_alone_counts_a_supervisor_has_what_ras_shares_out() -> None:
+    nodes = cluster(RAS, **STORMS)
+    assert told(nodes, cpu="declared") == (4.0, "default", 4096.0, "default")
+    assert told(nodes, "measured", cpu="declared") == (32.0, "measured", 65536.0, "measured")
 
 
 def test_what_nobody_declared_and_nobody_measured_limits_no_memory() -> None:
