@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 
 def generate(
-    directory: Annotated[Path, typer.Argument(help="Folder to write into: new or empty.", metavar="DIR")],
+    directory: Annotated[
+        Path | None, typer.Argument(help="Folder to write into: new or empty.", metavar="DIR", show_default=False)
+    ] = None,
     days: Annotated[float, typer.Option(help="How much time the log covers.")] = 30.0,
     topologies: Annotated[int, typer.Option(help="How many topologies, each on nodes of its own.")] = 1,
     nodes: Annotated[int, typer.Option(help="Supervisors of each topology.")] = 4,
@@ -50,6 +52,8 @@ def generate(
         options = options_of(Spec)
         print_table(["key", "default", "range", "meaning"], [[o.name, o.default, o.range, o.meaning] for o in options])
         return
+    if directory is None:
+        raise UsageError("DIR is missing, expected a folder to write into; or give --keys")
     given = {"days": days, "topologies": topologies, "nodes": nodes, "parallelism": parallelism, "window_s": window_s}
     spec = _spec(given, set_ or [], edge_rows)
     started_s = time.monotonic()

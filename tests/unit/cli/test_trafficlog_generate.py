@@ -64,10 +64,17 @@ def test_folder_in_use_is_left_alone(tmp_path: Path) -> None:
     assert [p.name for p in tmp_path.iterdir()] == ["mine"]
 
 
-def test_keys_lists_everything_that_can_be_planted(tmp_path: Path) -> None:
-    result = run(str(tmp_path), "--keys")
+def test_keys_lists_everything_that_can_be_planted() -> None:
+    """It asked for a folder, though it writes nothing."""
+    result = run("--keys")
+    assert result.exit_code == 0
     assert "overload_windows" in result.stdout
     assert "highest_knee_ratio" in result.stdout
+
+
+def test_no_folder_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"^DIR is missing, expected a folder to write into"):
+        run("--days", "0.02")
 
 
 def test_a_file_is_no_folder_to_write_into(tmp_path: Path) -> None:
