@@ -13,6 +13,7 @@ from stormpilot.model.compiled import Compiled, compile_model
 from stormpilot.model.flow.places_cpu import awake, measured_sums, places_mhz
 from stormpilot.model.latency import with_times_of
 from stormpilot.model.values import DEFAULT_RACK, RESERVED_CPU, CpuLaw, Model, Supervisor, Topology, Value
+from stormpilot.printable import listed
 
 MOST_NODES, MOST_SLOTS = 10_000, 1000
 """Nodes that one change adds, and slots of each."""
@@ -192,5 +193,5 @@ def _joined(model: Model, more: Model) -> Model:
 
 def _unknown(what: str, name: str, there: Sequence[str]) -> UsageError:
     near = difflib.get_close_matches(name, there, n=1)
-    hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(sorted(set(there))[:10]) or 'none'}"
+    hint = f"did you mean {near[0]}?" if near else f"there are: {listed(set(there)) or 'none'}"
     return UsageError(f"there is no {what} {name!r}; {hint}")

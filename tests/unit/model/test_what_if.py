@@ -180,6 +180,13 @@ def test_what_cannot_be_is_refused(changes: Changes, error: type[Exception], sai
         changed(model(), changes)
 
 
+def test_a_list_that_is_cut_says_so() -> None:
+    """Of six hosts two were missing, as if they were not there."""
+    many = changed(model(), Changes(add_nodes=(NewNode(cores=1, mhz=1000, slots=1, count=20),)))
+    with pytest.raises(UsageError, match=r"there is no node 'x'; there are: .*, \.\.\.$"):
+        changed(many, Changes(remove_nodes=("x",)))
+
+
 def test_node_without_cpu_is_refused() -> None:
     with pytest.raises(ValueError, match="cores is 0, expected more than 0"):
         NewNode(cores=0, mhz=1000)
