@@ -134,16 +134,17 @@ def predict(
     from stormpilot.sizing.deployment import model_of
 
     problem = read_problem(file)
+    source_tps, at_tps = _source_rate("--rate", rate), _source_rate("--at", at)
     planned = files.read_plan(plan)
     if model is not None:
         of = files.read_model(model)
     else:
-        sized = allocate(problem, _source_rate("--rate", rate) or problem.rate_tps, allocation.value)
+        sized = allocate(problem, source_tps or problem.rate_tps, allocation.value)
         of = model_of(problem, sized, max(sized.slots, sum(len(t.workers) for t in planned.topologies)))
     try:
         threads = prediction.threads_of(problem, of, planned)
         cores = prediction.cores_of(problem, with_plans(of, {p.id: p for p in planned.topologies}))
-        found = prediction.predict(problem, threads, cores, _source_rate("--at", at))
+        found = prediction.predict(problem, threads, cores, at_tps)
     except UsageError as e:
         hint = (
             ""

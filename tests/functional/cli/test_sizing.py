@@ -122,6 +122,13 @@ def test_predict_shows_loads_at_another_rate(written: tuple[Path, Path, str]) ->
     assert [2 * v["cpuShare"] for v in low["vms"]] == pytest.approx([v["cpuShare"] for v in full["vms"]])
 
 
+def test_predict_blames_a_wrong_rate_on_its_option_alone(written: tuple[Path, Path, str]) -> None:
+    """It named the plan's file, and asked whether `size` had the same rate."""
+    done = run("predict", EXAMPLE, "--plan", written[1], "--at", "-5")
+    assert done.returncode == 2
+    assert done.stderr.strip() == "stormpilot: --at is -5.0, expected tuples/s above 0, at most 1e9"
+
+
 def test_predict_does_not_give_a_node_what_others_use_there(written: tuple[Path, Path, str], tmp_path: Path) -> None:
     """Where the plan has them; where it has none of them, where they run."""
     model, plan = (json.loads(file.read_text()) for file in written[:2])
