@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import difflib
 import itertools
 from collections.abc import Sequence
 
 import msgspec
 
+from stormpilot.config.deciding import DecideSection
+from stormpilot.config.options import options_of
 from stormpilot.errors import UsageError
 from stormpilot.history.replay.values import Param, Setting
 from stormpilot.planner import PLANNERS, planner_named
@@ -51,7 +54,9 @@ def grid(default: Setting | None = None, *, forecast: bool = False) -> list[Sett
 def asked(planner: str, given: Sequence[str], decide: Sequence[str], *, forecast: bool = False) -> list[Setting]:
     """Settings of one planner; `given` and `decide` are `name=value` or `name=value,value,...`: all combinations."""
     chosen = planner_named(planner)
-    params, rules = _choices(given), _choices(decide)
+    params, rules = _choices("--param", given), _choices("--rule", decide)
+    for name, values in rules.items():
+        _check_rule(name, values)
     settings = []
     for p in _combined(params):
         checked = params_of(chosen, p)
@@ -62,12 +67,25 @@ def asked(planner: str, given: Sequence[str], decide: Sequence[str], *, forecast
     return settings
 
 
-def _choices(given: Sequence[str]) -> dict[str, list[Param]]:
+def _check_rule(name: str, values: Sequence[Param]) -> None:
+    options = {o.name: o for o in options_of(DecideSection)}
+    if name not in options:
+        near = difflib.get_close_matches(name, options, n=1)
+        hint = f"did you mean {near[0]}?" if near else "`stormpilot config explain decide` lists them"
+        raise UsageError(f"--rule {name}: decide has no such setting; {hint}")
+    for value in values:
+        try:
+            msgspec.convert({name: value}, DecideSection)
+        except msgspec.ValidationError as e:
+            raise UsageError(f"--rule {name}: {value!r}, expected {options[name].range or options[name].type}") from e
+
+
+def _choices(option: str, given: Sequence[str]) -> dict[str, list[Param]]:
     found: dict[str, list[Param]] = {}
     for text in given:
         name, equals, values = text.partition("=")
         if not equals or not name.strip() or not values.strip():
-            raise UsageError(f"{text!r}: expected name=value or name=value,value")
+            raise UsageError(f"{option} {text}: expected name=value or name=value,value")
         found[name.strip()] = [_value(v.strip()) for v in values.split(",")]
     return found
 

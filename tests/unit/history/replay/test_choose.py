@@ -70,6 +70,22 @@ def test_what_a_planner_does_not_have_is_refused(planner: str, given: str, said:
         asked(planner, [given], [])
 
 
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("gain_treshold_ratio=0.1", "no such setting; did you mean gain_threshold_ratio"),
+        ("nix=1", "^--rule nix: .* no such setting; `stormpilot config explain decide` lists them$"),
+        ("gain_threshold_ratio=0.1,7", "^--rule gain_threshold_ratio: 7, expected 0 to 1$"),
+        ("move_strategy=fast", "^--rule move_strategy: 'fast', expected auto, restart, rolling$"),
+        ("consecutive_hits", "^--rule consecutive_hits: expected name=value"),
+    ],
+)
+def test_a_rule_that_cannot_be_is_refused_by_its_option(given: str, said: str) -> None:
+    """It was refused after Spark had started, with the words of a library for JSON."""
+    with pytest.raises(UsageError, match=said):
+        asked("online", [], [given])
+
+
 # --- choosing ---------------------------------------------------------------------------------------------------------
 
 
