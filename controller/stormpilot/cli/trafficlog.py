@@ -123,7 +123,9 @@ def tell_skipped(skipped: Sequence[Skipped], *, strict: bool = False) -> None:
 
 
 def _traffic_log(
-    topology: Annotated[list[str] | None, typer.Argument(help="Only these topologies (names). [default: all]")] = None,
+    topology: Annotated[
+        list[str] | None, typer.Argument(help="Only these topologies (names or ids). [default: all]")
+    ] = None,
     log: Annotated[
         str | None,
         typer.Option(

@@ -25,7 +25,9 @@ SHOWN = 10  # proposals of a topology in the text; the page and the JSON have al
 @live_command
 def trial_run(
     live: Live,
-    topology: Annotated[list[str] | None, typer.Argument(help="Only these topologies (names). [default: all]")] = None,
+    topology: Annotated[
+        list[str] | None, typer.Argument(help="Only these topologies (names or ids). [default: all]")
+    ] = None,
     since: Annotated[str, typer.Option(help="e.g. 30m, 2h, 7d, or a date: 2026-01-31[T12:00].")] = "7d",
     log: Annotated[
         str | None, typer.Option("--log", metavar="DIR", help="Folder of the traffic log. [default: traffic_log.dir]")
@@ -59,10 +61,15 @@ def trial_run(
     apart_s = config.decide.cool_down_s
     topologies = figures(place, from_ms, now_ms, apart_s, _left_out, topology or ())
     if not topologies:
-        whom = f" about {', '.join(topology)}" if topology else ""
+        whom, right = (f" about {', '.join(topology)}", "is the name right, and ") if topology else ("", "")
         raise NothingFoundError(
-            f"the traffic log {where} has no decision{whom} since {since}: does a controller run with this traffic_log?"
+            f"the traffic log {where} has no decision{whom} since {since}: {right}does a controller run with this "
+            "traffic_log?"
         )
+    there = {name for t in topologies for name in (t.name, *t.ids)}
+    for name in topology or ():
+        if name not in there:
+            note(f"{name}: the log has no decision about it since {since}")
     from_ms = max(from_ms, min(t.from_ms for t in topologies))
     answer = {
         "log": where,

@@ -129,12 +129,12 @@ def trial_run(
     left_out: Callable[[str, Exception], None],
     names: Sequence[str] = (),
 ) -> list[TopologyTrial]:
-    """Every topology that was decided about in the period, by name; `names`: only these (all)."""
+    """Every topology that was decided about in the period, by name; `names`: only these, or ids (all)."""
     rows = LogRows(place, from_ms, to_ms, left_out)
     by_name: defaultdict[str, list[str]] = defaultdict(list)
     for topology_id in rows.topologies("decisions"):
         name = name_of(topology_id)
-        if not names or name in names:
+        if not names or name in names or topology_id in names:
             by_name[name].append(topology_id)
     trials = (_of_name(rows, name, ids, apart_s) for name, ids in sorted(by_name.items()))
     return [t for t in trials if t is not None]

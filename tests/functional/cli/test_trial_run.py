@@ -77,12 +77,20 @@ def test_set_up_of_the_installation_is_looked_at(
     assert "stormpilot mode advise flights" in out
 
 
+def test_topologies_are_named_or_numbered_and_one_that_is_not_there_is_named(run: Run, log: Path) -> None:
+    """An id found nothing, and a misspelt name beside a right one went without a word."""
+    one = run("trial-run", "flights-1", "--log", log, "--since", "1h", "-f", "json")
+    assert [t["name"] for t in one.json()["topologies"]] == ["flights"]
+    done = run("trial-run", "flights", "quite", "--log", log, "--since", "1h")
+    assert (done.code, done.err.strip()) == (0, "quite: the log has no decision about it since 1h")
+
+
 def test_empty_log_wrong_time_and_wrong_page_are_one_line_each(run: Run, log: Path, tmp_path: Path) -> None:
     (tmp_path / "none").mkdir()
     empty = run("trial-run", "--log", tmp_path / "none")
     assert empty.code == 4
     assert "does a controller run with this traffic_log?" in empty.err
-    assert "about nobody" in run("trial-run", "nobody", "--log", log).err
+    assert "about nobody since 7d: is the name right" in run("trial-run", "nobody", "--log", log).err
     assert run("trial-run", "--log", log, "--since", "soon").code == 2
     assert run("trial-run", "--log", log, "-o", tmp_path / "x.json").code == 2
     assert "traffic_log.dir" in run("trial-run").err
