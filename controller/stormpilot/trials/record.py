@@ -45,7 +45,8 @@ class Record:
     file
         Made where it is not there.
     of
-        What the trials depend on: component, rates, times. A file of something else is refused.
+        What the trials depend on: component, rates, times. Trials of something else are refused; a file that has none
+        yet is begun anew.
 
     Raises
     ------
@@ -59,8 +60,9 @@ class Record:
         self._guesses: dict[int, int] = {}
         try:
             lines = read_bytes(file, LARGE_BYTES).splitlines() if file.exists() else []
-            if not lines:
+            if not lines or (len(lines) == 1 and _is_head(lines[0], of)):
                 file.write_bytes(msgspec.json.encode(of) + b"\n")
+                lines = []
         except OSError as e:
             raise UsageError(f"{file}: cannot keep the trials here: {e.strerror}") from e
         if lines:
@@ -141,6 +143,15 @@ class Record:
             self._guesses[line.threads] = line.step
         else:
             self._known[line.trial.threads, line.trial.step, line.attempt] = line
+
+
+def _is_head(line: bytes, of: dict[str, Any]) -> bool:
+    """Whether it is the first line of a record: the same conditions, with any values."""
+    try:
+        found = msgspec.json.decode(line)
+    except msgspec.DecodeError:
+        return False
+    return isinstance(found, dict) and found.keys() == of.keys()
 
 
 def _alike(a: SlotSize, b: SlotSize) -> bool:

@@ -82,6 +82,14 @@ def test_trials_of_something_else_are_refused(tmp_path: Path) -> None:
         Record(file, OF)
 
 
+def test_a_record_without_a_trial_holds_nobody_up(tmp_path: Path) -> None:
+    """A profile that ZooKeeper did not answer had one: the next, with the class spelt right, was refused."""
+    file = tmp_path / "pi.trials.jsonl"
+    Record(file, OF | {"component": "tasks:Pie"})
+    filled(file)
+    assert len(Record(file, OF)) == 3
+
+
 def test_a_slot_of_another_size_is_refused(tmp_path: Path) -> None:
     record = filled(tmp_path / "pi.trials.jsonl")
     with pytest.raises(UsageError, match="a slot of another size"):
