@@ -79,9 +79,10 @@ def validate(
 def generate(
     kind: Annotated[str | None, typer.Argument(help="small, loaded, unlike, planted or production.")] = None,
     executors: Annotated[
-        int | None, typer.Option("--executors", min=1, help="Number of executors of all topologies together.")
+        int | None,
+        typer.Option("--executors", min=1, help="Number of executors of all topologies together (small: at most)."),
     ] = None,
-    nodes: Annotated[int | None, typer.Option("--nodes", min=1, help="Number of supervisors.")] = None,
+    nodes: Annotated[int | None, typer.Option("--nodes", min=1, help="Number of supervisors (small: at most).")] = None,
     racks: Annotated[int | None, typer.Option("--racks", min=1, help="Number of racks, of equal size.")] = None,
     topologies: Annotated[int | None, typer.Option("--topologies", min=1, help="Number of topologies.")] = None,
     load: Annotated[float | None, typer.Option("--load", help="CPU demand as a part of what the nodes have.")] = None,

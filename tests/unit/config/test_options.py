@@ -73,3 +73,5 @@ def test_every_planner_can_be_described(name: str) -> None:
     for option in options_of(PLANNERS[name].params):
         assert option.type
         assert option.default is not None or "none" in option.type, option
+        assert option.range or "number" not in option.type, "numbers are checked, so their range is shown"
+        assert "None" not in option.meaning, "written none wherever it is given"

@@ -13,8 +13,9 @@ import copy
 import itertools
 import math
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Annotated, Literal
 
+import msgspec
 import numpy as np
 
 from stormpilot.errors import UsageError
@@ -46,21 +47,21 @@ NOTHING_GAINED = 1e-3  # of the cost: a round without a budget that gains less i
 class Params:
     """Objective and iterations.
 
-    `objective`: `inter_node` (tuples/s between nodes, then between workers) or `network_cost` (tuples/s weighted by
-    distance: 1 same node, 2 same rack, 3 other rack), `ras` or `latency` (network cost and queueing together, by
-    `planner.compute` alone). `restart_tps`: lambda, what the restart of one worker may cost in
-    the objective's unit. `iterations`: moves to try; None = as many as the clock leaves, or until nothing is gained.
-    `exact_workers`: use all min(W, E) workers. `min_gain`: part of the present cost that must be won, else the present
-    placement stays. `threads`: runs at the same time; None = one per CPU. They change nothing in what so many
-    iterations find.
+    `objective`: `inter_node` (tuples/s between nodes, then between workers), `network_cost` (tuples/s weighted by
+    distance: 1 same node, 2 same rack, 3 other rack), `ras` (Storm's network metric) or `latency` (network cost and
+    queueing together). `restart_tps`: lambda, what the restart of one worker may cost in the objective's unit.
+    `iterations`: moves to try; none = as many as the clock leaves, or until nothing is gained. `exact_workers`: use all
+    min(W, E) workers. `min_gain`: part of the present cost that must be won, else the present placement stays.
+    `threads`: runs at the same time; none = one per CPU. They change nothing in what so many iterations find.
+    `latency` is the work of `planner.compute`, which plans here for network cost.
     """
 
     objective: ObjectiveName | Literal["latency"] = "inter_node"
-    restart_tps: float = 0.0
-    iterations: int | None = None
+    restart_tps: Annotated[float, msgspec.Meta(ge=0)] = 0.0
+    iterations: Annotated[int | None, msgspec.Meta(ge=0)] = None
     exact_workers: bool = False
-    min_gain: float = 1e-6
-    threads: int | None = None
+    min_gain: Annotated[float, msgspec.Meta(ge=0, lt=1)] = 1e-6
+    threads: Annotated[int | None, msgspec.Meta(ge=1)] = None
 
     @property
     def searched(self) -> ObjectiveName:

@@ -91,7 +91,7 @@ class Thresholds:
 class Params(Thresholds):
     """Thresholds, and how far to go.
 
-    `steps`: the most moves; 1 = one cycle of the paper, None = until there is none left to make. `exact_workers`: use
+    `steps`: the most moves; 1 = one cycle of the paper, none = until there is none left to make. `exact_workers`: use
     all min(W, E) workers.
     """
 

@@ -15,8 +15,9 @@ import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
+import msgspec
 import numpy as np
 
 from stormpilot.errors import UsageError
@@ -57,19 +58,19 @@ FIRST_TEMPERATURE = 0.1  # of an executor's mean traffic: keeps what the partiti
 
 @dataclass(frozen=True)
 class Params:
-    """`quality`: `good`, or `fast`, which searches less; None = by the size of the model.
+    """`quality`: `good`, or `fast`, which searches less; none = by the size of the model.
 
-    `iterations`: moves of the local search; None = by the size of the model. `restart_tps`: lambda, what the restart of
+    `iterations`: moves of the local search; none = by the size of the model. `restart_tps`: lambda, what the restart of
     one worker may cost in the objective's unit. `min_gain`: part of the present cost that must be won, else the present
     placement stays.
     """
 
     quality: Literal["fast", "good"] | None = None
     objective: ObjectiveName = "inter_node"
-    restart_tps: float = 0.0
-    iterations: int | None = None
+    restart_tps: Annotated[float, msgspec.Meta(ge=0)] = 0.0
+    iterations: Annotated[int | None, msgspec.Meta(ge=0)] = None
     exact_workers: bool = False
-    min_gain: float = 0.01
+    min_gain: Annotated[float, msgspec.Meta(ge=0, lt=1)] = 0.01
 
     def __post_init__(self) -> None:
         if not 0 <= self.min_gain < 1:

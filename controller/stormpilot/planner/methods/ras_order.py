@@ -32,7 +32,7 @@ from stormpilot.planner.repair import repaired
 
 @dataclass(frozen=True)
 class Params:
-    """`worker_memory_mb`: the most memory of one worker (Storm's `topology.worker.max.heap.size.mb`), None = no limit.
+    """`worker_memory_mb`: the most memory of one worker (Storm's `topology.worker.max.heap.size.mb`), none = no limit.
 
     `keep_present`: only what has no place is placed, as Storm does. `exact_workers`: use all min(W, E) workers.
     """

@@ -36,7 +36,7 @@ class Params:
 
     `memory_weight`: how much free memory that would be left over counts in the distance. `cpu_weight`: how much free
     CPU that would be left over counts. `network_weight`: how much it counts that the node is far from the last one.
-    `worker_memory_mb`: the most memory of one worker (Storm's `topology.worker.max.heap.size.mb`), None = no limit.
+    `worker_memory_mb`: the most memory of one worker (Storm's `topology.worker.max.heap.size.mb`), none = no limit.
     `keep_present`: only what has no place is placed, as Storm does. `exact_workers`: use all min(W, E) workers.
     """
 
