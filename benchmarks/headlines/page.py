@@ -173,7 +173,7 @@ def _elsewhere(found: dict[str, Any]) -> str:
     by_cpu: defaultdict[str, list[str]] = defaultdict(list)
     for case in cases(found):
         by_cpu[measured_on(found, found["cases"][case])].append(PROSE[case])
-    return "".join(f"; {' and '.join(names)}: {c}" for c, names in by_cpu.items() if c != found["machine"]["cpu"])
+    return "".join(f"; these on {c}: {'; '.join(names)}" for c, names in by_cpu.items() if c != found["machine"]["cpu"])
 
 
 def _not_measured(found: dict[str, Any]) -> list[str]:

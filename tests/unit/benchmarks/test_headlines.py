@@ -186,7 +186,7 @@ def test_part_of_another_machine_stays_and_says_so(tmp_path: Path) -> None:
     both = completed(new, published)
     assert list(both["cases"]) == ["chain", "flights"]
     assert [p["case"] for p in both["passes"]] == ["chain"] * len(ABBA) + ["flights"] * len(ABBA)
-    assert "(another; `flights`: mine)" in page.sections(both)[1]
+    assert "(another; these on mine: `flights`)" in page.sections(both)[1]
     assert completed(found(*ABBA) | {"fewest": None}, published)["machine"]["cpu"] == "a processor"
     assert completed(new, tmp_path / "none.json") == new
 
