@@ -20,6 +20,7 @@ from stormpilot.model.compiled import compile_model
 from stormpilot.model.values import Edge, Model, Supervisor, Topology, Value
 from stormpilot.printable import counted, whole
 
+GROUPINGS = ("SHUFFLE", "LOCAL_OR_SHUFFLE", "FIELDS", "ALL", "GLOBAL", "NONE", "DIRECT", "CUSTOM")
 MOST_ALIKE = 20
 """Problems of one kind that are listed; the rest is counted."""
 
@@ -98,6 +99,8 @@ def _mismatches(value: Any, kind: Any, path: str) -> Iterator[Problem]:
                 yield from _mismatches(value[f.encode_name], hints[f.name], at)
             elif f.required:
                 yield _error("missing", at, f"is missing, expected {_expected(hints[f.name])}")
+    elif typing.get_origin(kind) is typing.Literal:
+        yield _error("type", path, f"{value!r}, expected {_expected(kind)}")
     else:
         yield _error("type", path or "(document)", text[:1].lower() + text[1:])
 
@@ -107,6 +110,8 @@ def _expected(hint: Any) -> str:
         return _expected(typing.get_args(hint)[0])
     if typing.get_origin(hint) is list:
         return "a list"
+    if typing.get_origin(hint) is typing.Literal:
+        return f"one of {', '.join(typing.get_args(hint))}"
     if typing.get_origin(hint) in (typing.Union, types.UnionType):
         return " or ".join(_expected(h) for h in typing.get_args(hint))
     return {str: "text", int: "a whole number", float: "a number"}.get(hint, getattr(hint, "__name__", str(hint)))
@@ -295,6 +300,9 @@ def _topology_warnings(model: Model, at: str, t: Topology, sending: set[tuple[st
             if source.component not in ids:
                 text = f"{c.id} receives from {source.component!r}, which {t.id} does not list"
                 yield _warning("input", f"{at}.components[{j}].inputs[{k}].component", text)
+            if not source.grouping.upper().startswith(GROUPINGS):  # CUSTOM_OBJECT, CUSTOM_SERIALIZED
+                text = f"{source.grouping!r} is none of {', '.join(GROUPINGS)}: it counts as the last"
+                yield _warning("input", f"{at}.components[{j}].inputs[{k}].grouping", text)
     known = {s.id for s in model.supervisors}
     for j, e in enumerate(t.executors):
         if e.pin is not None and e.pin not in known:

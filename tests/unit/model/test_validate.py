@@ -47,7 +47,11 @@ BROKEN: list[tuple[Change, str, str]] = [
     (lambda d: d["supervisors"][0].pop("slots"), "supervisors[0].slots", "is missing, expected a list"),
     (lambda d: d["topologies"][0]["executors"][2].pop("start"), "topologies[0].executors[2].start", "is missing"),
     (lambda d: d["traffic"][0].pop("from"), "traffic[0].from", "is missing, expected a whole number"),
-    (lambda d: d["topologies"][0]["components"][0].update(kind="sink"), "topologies[0].components[0].kind", "invalid"),
+    (
+        lambda d: d["topologies"][0]["components"][0].update(kind="sink"),
+        "topologies[0].components[0].kind",
+        "expected one of spout, bolt, system",
+    ),
     (lambda d: d.update(schema=2), "schema", "this version reads 1"),
     (lambda d: d.pop("topologies"), "topologies", "is missing, expected a list"),
     (lambda d: d["supervisors"][1].update(id="a"), "supervisors[1].id", "'a' is there twice"),
@@ -180,6 +184,11 @@ WARNED: list[tuple[Change, str, str]] = [
         lambda d: d["topologies"][0]["components"][1]["inputs"][0].update(component="q"),
         "topologies[0].components[1].inputs[0].component",
         "receives from 'q'",
+    ),
+    (
+        lambda d: d["topologies"][0]["components"][1]["inputs"][0].update(grouping="SHUFLE"),
+        "topologies[0].components[1].inputs[0].grouping",
+        "'SHUFLE' is none of SHUFFLE, LOCAL_OR_SHUFFLE,",
     ),
     (lambda d: d.update(exclusions=[{"supervisor": "q"}]), "exclusions[0].supervisor", "no supervisor 'q'"),
     (
