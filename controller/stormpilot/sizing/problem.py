@@ -203,7 +203,10 @@ def _include(value: Any, root: yaml.Node | None, where: str, other: Callable[[st
     for i, entry in enumerate(models):
         if other is None or not isinstance(entry, dict) or set(entry) != {"file"}:
             continue
-        read = other(str(entry["file"]))
+        try:
+            read = other(str(entry["file"]))
+        except UsageError as e:
+            raise UsageError(f"{where}{_line(root, ['models', i])}: models[{i}].file: {e}") from e
         if len(read.models) != 1:
             raise UsageError(
                 f"{where}{_line(root, ['models', i])}: models[{i}].file: {entry['file']} has {len(read.models)} "

@@ -175,6 +175,15 @@ def test_a_missing_file_ends_with_2(tmp_path: Path) -> None:
     assert "nowhere.yaml" in done.stderr
 
 
+def test_a_performance_model_that_is_not_there_is_told_with_the_file_that_names_it(tmp_path: Path) -> None:
+    text = EXAMPLE.read_text().split("\nmodels:\n")[0] + "\nmodels:\n  - {file: pi.json}\n"
+    (tmp_path / "size.yaml").write_text(text)
+    done = run("size", tmp_path / "size.yaml")
+    line = text.splitlines().index("  - {file: pi.json}") + 1
+    assert (done.returncode, f"size.yaml:{line}: models[0].file: " in done.stderr) == (2, True), done.stderr
+    assert "pi.json: cannot read" in done.stderr
+
+
 def test_a_model_of_too_many_pairs_is_refused_with_1(tmp_path: Path) -> None:
     out = tmp_path / "model.json"
     done = run("size", EXAMPLE, "--rate", "1000", "--allocation", "mba", "--placement", "dsm", "-o", out)
