@@ -8,8 +8,6 @@ import io.stormpilot.worker.report.WorkerReporter;
 import java.util.Collections;
 import java.util.Map;
 import org.apache.storm.daemon.Acker;
-import org.apache.storm.generated.Bolt;
-import org.apache.storm.generated.SpoutSpec;
 import org.apache.storm.generated.StormTopology;
 import org.apache.storm.hooks.ITaskHook;
 import org.apache.storm.hooks.info.BoltAckInfo;
@@ -162,15 +160,9 @@ public final class LoadHook implements ITaskHook {
   }
 
   private static Kind kind(StormTopology topology, String component) {
-    SpoutSpec spout = topology.get_spouts().get(component);
-    if (spout != null) {
-      return spout.get_spout_object().is_set_shell() ? Kind.SHELL_SPOUT : Kind.SPOUT;
+    if (topology.get_spouts().containsKey(component)) {
+      return Kind.SPOUT;
     }
-    if (component.equals(Acker.ACKER_COMPONENT_ID)) {
-      return Kind.ACKER;
-    }
-    Bolt bolt = topology.get_bolts().get(component);
-    boolean shell = bolt != null && bolt.get_bolt_object().is_set_shell();
-    return shell ? Kind.SHELL_BOLT : Kind.BOLT;
+    return component.equals(Acker.ACKER_COMPONENT_ID) ? Kind.ACKER : Kind.BOLT;
   }
 }

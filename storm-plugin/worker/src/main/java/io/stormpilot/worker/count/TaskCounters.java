@@ -13,25 +13,13 @@ public final class TaskCounters {
   public enum Kind {
     SPOUT,
     BOLT,
-    SHELL_SPOUT,
-    SHELL_BOLT,
-    ACKER;
-
-    boolean isSpout() {
-      return this == SPOUT || this == SHELL_SPOUT;
-    }
-
-    boolean isShell() {
-      return this == SHELL_SPOUT || this == SHELL_BOLT;
-    }
+    ACKER
   }
 
   private final int task;
   private final String component;
-  private final Kind kind;
   private final boolean spout;
   private final boolean acker;
-  private volatile boolean shell;
   private final boolean tracked;
   private final Threads threads;
   private final PairCounts received;
@@ -45,7 +33,6 @@ public final class TaskCounters {
   private final OwnedCount timed = new OwnedCount();
   private final OwnedCount timedMs = new OwnedCount();
   private Thread own;
-  private Thread lastHelper;
 
   /** Counters of a task that is the only one of its component. */
   public TaskCounters(
@@ -70,10 +57,8 @@ public final class TaskCounters {
       Threads threads) {
     this.task = task;
     this.component = component;
-    this.kind = kind;
-    this.spout = kind.isSpout();
+    this.spout = kind == Kind.SPOUT;
     this.acker = kind == Kind.ACKER;
-    this.shell = kind.isShell();
     this.tracked = tracked;
     this.threads = threads;
     threads.join();
@@ -118,7 +103,7 @@ public final class TaskCounters {
           sent.add(to, stream);
         }
       }
-    } else if (shell) {
+    } else {
       byOwner();
     }
   }
@@ -148,31 +133,22 @@ public final class TaskCounters {
     failed.increment(byOwner());
   }
 
-  /**
-   * A process works for it, as for components of Storm's multilang that are declared in Java, whose
-   * kind does not tell: other threads that emit and ack are its own.
-   */
-  public void startsProcess() {
-    shell = true;
-  }
-
   private void learnOwn() {
     own = Thread.currentThread();
     threads.setOwn(own);
   }
 
-  /** Whether this is the executor's thread; who else works for a shell component is remembered. */
+  /** Whether this is the executor's thread; who else emits and acks for it is remembered. */
   private boolean byOwner() {
     Thread current = Thread.currentThread();
     if (current == own) {
       return true;
     }
-    if (own == null && spout && !shell) {
+    if (own == null && spout) {
       learnOwn();
       return true;
     }
-    if (shell && current != lastHelper && current != threads.own()) {
-      lastHelper = current;
+    if (own != null && current != threads.own()) {
       threads.addHelper(current);
     }
     return false;
@@ -186,10 +162,6 @@ public final class TaskCounters {
 
   public String component() {
     return component;
-  }
-
-  public Kind kind() {
-    return kind;
   }
 
   public Threads threads() {

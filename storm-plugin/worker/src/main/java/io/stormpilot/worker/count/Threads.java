@@ -1,14 +1,17 @@
 package io.stormpilot.worker.count;
 
+import java.util.Arrays;
+
 /**
- * The threads that work for an executor, shared by its tasks: its own, and those of a shell
- * component that were seen to emit or ack for it (Storm names them in no telling way).
+ * The threads that work for an executor, shared by its tasks: its own, and others that were seen to
+ * emit or ack for it (Storm names them in no telling way): readers of shell components, timers of
+ * windows, threads of its clients.
  */
 public final class Threads {
 
   private static final int MAX_HELPERS_OF_TASK = 4;
 
-  private int tasks;
+  private volatile int tasks;
   private volatile Thread own;
   private volatile Thread[] helpers = {};
 
@@ -32,18 +35,28 @@ public final class Threads {
     own = thread;
   }
 
-  /** {@code thread} emitted or acked for a task of it. */
-  public synchronized void addHelper(Thread thread) {
-    if (helpers.length >= MAX_HELPERS_OF_TASK * tasks) {
-      return;
+  /** {@code thread} emitted or acked for a task of it; it waits for no lock where that is known. */
+  public void addHelper(Thread thread) {
+    if (isNew(thread)) {
+      add(thread);
     }
-    for (Thread known : helpers) {
-      if (known == thread) {
-        return;
+  }
+
+  private synchronized void add(Thread thread) {
+    if (isNew(thread)) {
+      Thread[] more = Arrays.copyOf(helpers, helpers.length + 1);
+      more[helpers.length] = thread;
+      helpers = more;
+    }
+  }
+
+  private boolean isNew(Thread thread) {
+    Thread[] known = helpers;
+    for (Thread one : known) {
+      if (one == thread) {
+        return false;
       }
     }
-    Thread[] more = java.util.Arrays.copyOf(helpers, helpers.length + 1);
-    more[helpers.length] = thread;
-    helpers = more;
+    return known.length < MAX_HELPERS_OF_TASK * tasks;
   }
 }

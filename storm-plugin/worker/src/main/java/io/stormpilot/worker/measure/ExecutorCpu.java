@@ -26,6 +26,7 @@ public final class ExecutorCpu {
   private final Polling polling;
   private final List<TaskCounters> tasks = new ArrayList<>();
   private final Map<Thread, Long> threadNanos = new HashMap<>();
+  private final Map<Thread, Long> helperBefore = new HashMap<>();
   private final Map<Child, Long> childNanos = new HashMap<>(); // of those that live
   private final Map<Child, Long> childBefore = new HashMap<>();
   private final Set<Child> fell = new HashSet<>();
@@ -54,8 +55,21 @@ public final class ExecutorCpu {
     return threads().own();
   }
 
-  /** Read the clocks. */
-  public void read() {
+  /** All threads that work for it. */
+  Set<Thread> workers() {
+    Set<Thread> found = new HashSet<>(List.of(threads().helpers()));
+    if (thread() != null) {
+      found.add(thread());
+    }
+    return found;
+  }
+
+  /**
+   * Read the clocks.
+   *
+   * @param several threads that work for other executors too: but for its own, they are nobody's
+   */
+  public void read(Set<Thread> several) {
     Threads threads = threads();
     if (threads.own() == null) {
       Thread idle = JvmCpu.find(threadNameEnd());
@@ -68,15 +82,14 @@ public final class ExecutorCpu {
       polling.read(threads.own(), cpu, System.nanoTime());
     }
     for (Thread helper : threads.helpers()) {
-      read(helper);
+      if (!several.contains(helper)) {
+        readHelper(helper);
+      }
     }
     readChildren(threads.own());
   }
 
-  /**
-   * Read the processes that its thread started. One that outlives a reading works for the component
-   * (others, of a Java component, run a command and end): threads that emit and ack are its own.
-   */
+  /** Read the processes that its thread started. */
   private void readChildren(Thread own) {
     for (Child child : List.copyOf(childNanos.keySet())) {
       long now = proc.cpuNanos(child);
@@ -84,7 +97,6 @@ public final class ExecutorCpu {
         goneNanos.put(child, childNanos.remove(child)); // it ended, or could not be read just now
       } else {
         childNanos.computeIfPresent(child, (one, told) -> grown(one, told, now));
-        tasks.forEach(TaskCounters::startsProcess);
       }
     }
     if (own != null && childNanos.size() < tasks.size()) {
@@ -153,6 +165,13 @@ public final class ExecutorCpu {
 
   private long read(Thread thread) {
     return threadNanos.merge(thread, Math.max(0, jvm.nanos(thread)), Math::max);
+  }
+
+  /** What a thread did before it was known to work for it may have been anything. */
+  private void readHelper(Thread thread) {
+    long now = Math.max(0, jvm.nanos(thread));
+    helperBefore.putIfAbsent(thread, now);
+    threadNanos.merge(thread, now - helperBefore.get(thread), Math::max);
   }
 
   private Threads threads() {

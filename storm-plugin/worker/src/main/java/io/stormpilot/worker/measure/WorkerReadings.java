@@ -63,8 +63,9 @@ public final class WorkerReadings {
     Map<Integer, Long> tuples = new HashMap<>();
     long owned = 0;
     proc.look();
+    Set<Thread> several = several();
     for (ExecutorCpu executor : executors.values()) {
-      executor.read();
+      executor.read(several);
       owned += executor.jvmNanos();
       for (TaskCounters task : executor.tasks()) {
         tuples.put(task.task(), task.tuples());
@@ -86,6 +87,16 @@ public final class WorkerReadings {
     Double cpuS = process < 0 ? null : process / NANOS;
     return new Reading(
         cpuS, jvmMb, alone ? Heap.liveMb() : null, alone ? Heap.maxMb() : null, tasks);
+  }
+
+  /** Threads that work for more than one executor, as those of a pool that clients share. */
+  private Set<Thread> several() {
+    Set<Thread> seen = new HashSet<>();
+    Set<Thread> several = new HashSet<>();
+    for (ExecutorCpu executor : executors.values()) {
+      executor.workers().stream().filter(thread -> !seen.add(thread)).forEach(several::add);
+    }
+    return several;
   }
 
   /**

@@ -113,38 +113,26 @@ class TaskCountersTest {
     assertEquals(0, bolt.ackedCount());
   }
 
+  /** The reader of a shell bolt, the timer of a window, a thread of an asynchronous client. */
   @Test
-  void threadThatAcksForAShellBoltWorksForIt() throws InterruptedException {
-    TaskCounters shell = counters(Kind.SHELL_BOLT);
-    shell.executed(tuple(2, "default"), null);
-    Thread reader =
-        new Thread(
-            () -> {
-              shell.emitted("default", List.of(6));
-              shell.acked(tuple(2, "default"));
-            });
-    reader.start();
-    reader.join();
-    assertArrayEquals(new Thread[] {reader}, threads.helpers());
-    assertSame(Thread.currentThread(), threads.own());
-  }
-
-  /** One that extends Storm's ShellBolt is a Java bolt to Storm. */
-  @Test
-  void threadThatAcksForAJavaBoltWithAProcessWorksForIt() throws InterruptedException {
+  void threadThatEmitsOrAcksForABoltWorksForIt() throws InterruptedException {
     TaskCounters bolt = counters(Kind.BOLT);
+    bolt.acked(tuple(2, "default")); // before Storm tells that the first tuple was executed
     bolt.executed(tuple(2, "default"), null);
-    bolt.startsProcess();
-    Thread reader = new Thread(() -> bolt.acked(tuple(2, "default")));
-    reader.start();
-    reader.join();
-    assertArrayEquals(new Thread[] {reader}, threads.helpers());
+    Thread acks = new Thread(() -> bolt.acked(tuple(2, "default")));
+    Thread emits = new Thread(() -> bolt.emitted("default", List.of(6)));
+    for (Thread other : List.of(acks, emits)) {
+      other.start();
+      other.join();
+    }
+    assertArrayEquals(new Thread[] {acks, emits}, threads.helpers());
+    assertSame(Thread.currentThread(), threads.own());
   }
 
   @Test
   void everyTaskOfAnExecutorMayHaveAReaderThread() throws InterruptedException {
     for (int task = 0; task < 8; task++) {
-      TaskCounters shell = counters(Kind.SHELL_BOLT);
+      TaskCounters shell = counters(Kind.BOLT);
       shell.executed(tuple(2, "default"), null);
       Thread reader = new Thread(() -> shell.acked(tuple(2, "default")));
       reader.start();
@@ -163,16 +151,6 @@ class TaskCountersTest {
     assertEquals(0, spout.emittedCount());
     spout.emitted(Acker.ACKER_INIT_STREAM_ID, List.of(7));
     assertEquals(2, spout.tuples(), "the start of a tree is no second tuple");
-  }
-
-  @Test
-  void threadsThatAJavaBoltAcksFromBelongToNobody() throws InterruptedException {
-    TaskCounters bolt = counters(Kind.BOLT);
-    bolt.executed(tuple(2, "default"), null);
-    Thread pool = new Thread(() -> bolt.acked(tuple(2, "default")));
-    pool.start();
-    pool.join();
-    assertEquals(0, threads.helpers().length);
   }
 
   @Test

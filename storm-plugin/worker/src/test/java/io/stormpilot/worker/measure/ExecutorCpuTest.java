@@ -10,6 +10,7 @@ import io.stormpilot.worker.count.Threads;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.Set;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
@@ -48,31 +49,24 @@ class ExecutorCpuTest {
     Files.delete(root.resolve(pid + "/stat"));
   }
 
-  private int helpersAfterAnAckFromAnotherThread() throws InterruptedException {
-    Thread other = new Thread(() -> task.acked(FakeTuples.tuple(1, "default")));
-    other.start();
-    other.join();
-    return threads.helpers().length;
-  }
-
   @Test
   void processThatIsStartedAnewCountsBesideTheOneThatEnded() throws IOException {
     ExecutorCpu cpu = cpu();
     children("");
-    cpu.read();
+    cpu.read(Set.of());
     assertNull(cpu.childNanos());
     children("77");
     process(77, 100);
-    cpu.read();
+    cpu.read(Set.of());
     assertEquals(100 * TICK, cpu.childNanos());
     process(77, 150);
-    cpu.read();
+    cpu.read(Set.of());
     ends(77);
     children("78");
     process(78, 30);
-    cpu.read();
+    cpu.read(Set.of());
     process(78, 40);
-    cpu.read();
+    cpu.read(Set.of());
     assertEquals((150 + 40) * TICK, cpu.childNanos());
   }
 
@@ -82,12 +76,12 @@ class ExecutorCpuTest {
     ExecutorCpu cpu = cpu();
     children("77");
     process(77, 1000);
-    cpu.read();
+    cpu.read(Set.of());
     ends(77);
-    cpu.read();
+    cpu.read(Set.of());
     assertEquals(1000 * TICK, cpu.childNanos());
     process(77, 1010);
-    cpu.read();
+    cpu.read(Set.of());
     assertEquals(1010 * TICK, cpu.childNanos());
   }
 
@@ -97,29 +91,11 @@ class ExecutorCpuTest {
     for (int pid = 100; pid < 140; pid++) {
       children("" + pid);
       process(pid, 3);
-      cpu.read();
+      cpu.read(Set.of());
       ends(pid);
       children("");
-      cpu.read();
+      cpu.read(Set.of());
     }
     assertEquals(40 * 3 * TICK, cpu.childNanos());
-  }
-
-  /** A Java bolt that runs a command now and then has no process of its own. */
-  @Test
-  void commandThatEndsMakesNoOtherThreadTheComponents() throws Exception {
-    ExecutorCpu cpu = cpu();
-    children("77");
-    process(77, 1);
-    cpu.read();
-    ends(77);
-    children("");
-    cpu.read();
-    assertEquals(0, helpersAfterAnAckFromAnotherThread());
-    children("78");
-    process(78, 1);
-    cpu.read();
-    cpu.read();
-    assertEquals(1, helpersAfterAnAckFromAnotherThread(), "of one that stays");
   }
 }

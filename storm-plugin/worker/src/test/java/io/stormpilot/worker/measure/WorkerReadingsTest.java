@@ -21,10 +21,15 @@ import java.lang.management.ThreadMXBean;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.List;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
 import java.util.concurrent.TimeUnit;
+import java.util.stream.Stream;
 import org.apache.storm.Constants;
 import org.apache.storm.executor.bolt.BoltExecutor;
+import org.apache.storm.tuple.Tuple;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.Test;
@@ -70,6 +75,39 @@ class WorkerReadingsTest {
     double partsMb = reading.tasks().stream().mapToDouble(TaskReading::memoryMb).sum();
     assertEquals(reading.memoryMb(), partsMb, 1e-6);
     assertNull(readings.read(false).memoryMb(), "of a JVM with other topologies");
+  }
+
+  /** CPU, as read, of executors that did nothing, beside a thread that acks for them and burns. */
+  private List<Double> cpuBesideAThreadThatAcksFor(TaskCounters... tasks) throws Exception {
+    Tuple tuple = FakeTuples.tuple(1, "default");
+    for (TaskCounters task : tasks) {
+      readings.add(task);
+      Thread executor = new Thread(() -> task.executed(tuple, null));
+      executor.start();
+      executor.join();
+    }
+    ExecutorService timer = Executors.newSingleThreadExecutor();
+    try {
+      timer.submit(() -> Stream.of(tasks).forEach(task -> task.acked(tuple))).get();
+      readings.read(true);
+      timer.submit(() -> burn(task(9, new Threads()), 50_000_000)).get();
+      return readings.read(true).tasks().stream().map(TaskReading::cpuS).toList();
+    } finally {
+      timer.shutdown();
+    }
+  }
+
+  /** Storm evaluates windows by time on a timer of the bolt, which emits and acks. */
+  @Test
+  void cpuOfTheTimerOfAWindowIsItsBolts() throws Exception {
+    double cpuS = cpuBesideAThreadThatAcksFor(task(3, new Threads())).get(0);
+    assertTrue(cpuS >= 0.05, "" + cpuS);
+  }
+
+  @Test
+  void cpuOfAThreadThatWorksForSeveralExecutorsIsNobodys() throws Exception {
+    TaskCounters[] tasks = {task(3, new Threads()), task(4, new Threads())};
+    assertEquals(List.of(0.0, 0.0), cpuBesideAThreadThatAcksFor(tasks));
   }
 
   @Test
@@ -200,10 +238,6 @@ class WorkerReadingsTest {
                 return now.childCpuS() != null && now.childCpuS() > 0.05 ? now : null;
               });
       assertTrue(read.memoryMb() > 0, "" + read);
-      Thread reader = new Thread(() -> task.acked(FakeTuples.tuple(1, "default")));
-      reader.start();
-      reader.join();
-      assertEquals(1, threads.helpers().length);
     } finally {
       process[0].destroyForcibly();
       ends.countDown();
