@@ -4,14 +4,15 @@ Every report of a task gives its rate since the report before. The distance betw
 window before, `sum |now - before| / sum (now + before)` over all tasks, is greater than 0 even while nothing changes:
 its median and spread are learned from the topology itself. A cumulative sum of what goes beyond (E. S. Page, Continuous
 inspection schemes, Biometrika 41, 1954) tells a step from noise: one strange interval, as a pause of a JVM makes it, is
-not enough. Slow drifts are no change: the rates of the window before follow them.
+not enough. Slow drifts are no change: the rates of the window before follow them. Nor are bursts that come again, as
+windows emit them: a step that goes back tells how long the next ones have to last.
 """
 
 from __future__ import annotations
 
 import statistics
 from collections import deque
-from collections.abc import Hashable, Mapping
+from collections.abc import Collection, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -49,6 +50,15 @@ class _Series:
     suspected_ms: int | None = None
 
 
+@dataclass
+class _Step:
+    """A step that may go back: when it began, and the rates and their distances of before."""
+
+    begun_ms: int
+    usual_tps: dict[Hashable, float]
+    distances: deque[float]
+
+
 class ChangePoints:
     """Watches the rates of topologies by id.
 
@@ -61,6 +71,8 @@ class ChangePoints:
     def __init__(self, window_s: float):
         self._window_s = window_s
         self._series: dict[str, _Series] = {}
+        self._steps: dict[str, _Step] = {}
+        self._bursts_ms: dict[str, int] = {}
 
     def suspected_ms(self, topology_id: str) -> int | None:
         """When rates began to be unusual, if they are just now: what was counted until then should be kept apart."""
@@ -80,12 +92,15 @@ class ChangePoints:
             series.last = {**counted, **known}  # tasks that begin to report, or began anew, cost an interval
             return None
         series.last = dict(counted)
+        self._look_back(topology_id, series, rates, now_ms)
         distance = _distance(series.usual_tps, rates)
         if distance is None:
             series.usual_tps = dict(rates)
             return None
-        change_ms = self._judge(series, distance, now_ms)
+        change_ms = self._judge(series, distance, now_ms, self._bursts_ms.get(topology_id, 0))
         if change_ms is not None:
+            self._steps[topology_id] = _Step(change_ms, series.usual_tps, series.distances.copy())
+            series.distances.clear()
             series.usual_tps = dict(rates)
         elif series.suspected_ms is None:  # rates that may be others teach nothing
             series.distances.append(distance)
@@ -102,25 +117,45 @@ class ChangePoints:
     def keep_only(self, topology_ids: set[str]) -> None:
         """Forget every other topology."""
         self._series = {t: s for t, s in self._series.items() if t in topology_ids}
+        self._steps = {t: s for t, s in self._steps.items() if t in topology_ids}
+        self._bursts_ms = {t: ms for t, ms in self._bursts_ms.items() if t in topology_ids}
+
+    def _look_back(self, topology_id: str, series: _Series, rates: dict[Hashable, float], now_ms: int) -> None:
+        """See whether the last step went back: then the rates of before are the usual ones again."""
+        step = self._steps.get(topology_id)
+        if step is None:
+            return
+        distance, window_ms = _distance(step.usual_tps, rates), int(self._window_s * 1000)
+        if distance is not None and _beyond(step.distances, distance) <= ALLOWED:
+            lasted_ms = min(now_ms - step.begun_ms, window_ms)
+            self._bursts_ms[topology_id] = max(lasted_ms, self._bursts_ms.get(topology_id, 0))
+            series.usual_tps, series.distances = step.usual_tps, step.distances
+            del self._steps[topology_id]
+        elif now_ms - step.begun_ms > window_ms:
+            del self._steps[topology_id]
 
     @staticmethod
-    def _judge(series: _Series, distance: float, now_ms: int) -> int | None:
+    def _judge(series: _Series, distance: float, now_ms: int, burst_ms: int) -> int | None:
         if len(series.distances) < LEARNED:
             return None
-        median = statistics.median(series.distances)
-        spread = 1.4826 * statistics.median(abs(d - median) for d in series.distances)
-        beyond = min(MOST_AT_ONCE, (distance - median) / max(spread, SPREAD_FLOOR))
-        series.excess = max(0.0, series.excess + beyond - ALLOWED)
+        beyond = min(MOST_AT_ONCE, _beyond(series.distances, distance))
+        series.excess = min(ALARM, max(0.0, series.excess + beyond - ALLOWED))
         if series.excess <= 0:
             series.suspected_ms = None
             return None
         if series.suspected_ms is None:
             series.suspected_ms = now_ms
-        if series.excess < ALARM:
+        if series.excess < ALARM or beyond <= ALLOWED or now_ms - series.suspected_ms < burst_ms:
             return None
         change_ms, series.suspected_ms, series.excess = series.suspected_ms, None, 0.0
-        series.distances.clear()
         return change_ms
+
+
+def _beyond(distances: Collection[float], distance: float) -> float:
+    """So many spreads of these distances above their median."""
+    median = statistics.median(distances)
+    spread = 1.4826 * statistics.median(abs(d - median) for d in distances)
+    return (distance - median) / max(spread, SPREAD_FLOOR)
 
 
 def _rates(

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from doubles.wanted import allowed
 from doubles.world import Slots, World
+from stormpilot.model.values import Model
 
 BASE = """\
 cycle: {period_s: 30, poll_s: 2}
@@ -117,3 +119,23 @@ def test_traffic_that_follows_a_move_is_no_step() -> None:
         cycles = [r.at_ms for r in w.reports if r.at_ms % 30_000]
         assert len(cycles) <= 2, "the step itself, and nothing that came of the move"
     assert verdicts == ["HELPED"]
+
+
+def test_bursts_of_windows_move_executors_once_at_most() -> None:
+    """Every five minutes a window emits: while it does, its bolt is better beside its sink, else beside its source."""
+    here: Slots = {("a", 6700): (1, 2, 3), ("c", 6700): (4, 5, 6)}
+    there: Slots = {("a", 6700): (1, 2), ("c", 6700): (3, 4, 5, 6)}
+    w = World("a", "b", "c", base=RESTARTS)
+    t = w.submit(here)
+
+    def between_nodes(model: Model, slots: Slots) -> float:
+        node = {e: supervisor for (supervisor, _), own in slots.items() for e in own}
+        return sum(e.rate for e in model.traffic if node[e.from_] != node[e.to])
+
+    w.planner = lambda model: allowed(model, {t: min((here, there), key=lambda s: between_nodes(model, s))})
+    for _ in range(14):
+        for bolt_tps, seconds in ((500.0, 6), (0.0, 294)):
+            w.traffic = {(1, 2): 50.0, (1, 3): 50.0, (2, 4): 20.0, (3, 4): bolt_tps}
+            w.tell(seconds)
+    assert len(w.applied) <= 2, "one plan, and back"
+    assert w.slots(t) == here

@@ -23,11 +23,15 @@ class Tasks:
         self._counts = [0.0] * len(tps(0))
         self._interval = 0
 
-    def report(self, of: list[int] | None = None) -> int | None:
-        """One more interval; the interval in which a change began, where one is seen now."""
+    def work(self) -> None:
+        """One more interval, of which nobody hears."""
         self._interval += 1
         for i, tps in enumerate(self._tps(self._interval)):
             self._counts[i] += max(0.0, tps * self._chance.gauss(1, self._noise)) * PERIOD_MS / 1000
+
+    def report(self, of: list[int] | None = None) -> int | None:
+        """One more interval; the interval in which a change began, where one is seen now."""
+        self.work()
         now_ms = self._interval * PERIOD_MS
         told = range(len(self._counts)) if of is None else of
         counted = {i: Counted(self.process, now_ms, int(n)) for i, n in enumerate(self._counts) if i in told}
@@ -89,6 +93,32 @@ def test_the_second_of_two_steps_is_seen_when_the_noise_is_known_again() -> None
         return usual(k) if k < 100 or k >= 102 + LEARNED + 5 else usual(k)[::-1]
 
     assert [at for _, at in Tasks(swung, 0.02).changes(160)] == [100, 102 + LEARNED + 5]
+
+
+def flushes(every: int, length: int) -> Rates:
+    """A window emits all at once to the last task."""
+    return lambda k: usual(k) if k % every < every - length else [*usual(k)[:-1], 400.0]
+
+
+@pytest.mark.parametrize(("every", "length"), [(60, 2), (60, 4), (120, 8)])
+def test_a_burst_that_comes_again_is_a_change_once(every: int, length: int) -> None:
+    assert [at for _, at in Tasks(flushes(every, length), 0.02).changes(2000)] == [every - length]
+
+
+def test_the_burst_of_before_it_was_placed_anew_is_known() -> None:
+    """The plan that a burst led to keeps it from being seen to its end."""
+    tasks = Tasks(flushes(60, 3), 0.02)
+    assert tasks.changes(58) == [(58, 57)]
+    for _ in range(20):
+        tasks.work()
+    tasks.points.forget("flights")
+    assert tasks.changes(2000) == []
+
+
+def test_a_step_that_lasts_longer_than_bursts_is_seen_among_them() -> None:
+    flush = flushes(60, 2)
+    tasks = Tasks(lambda k: flush(k) if k < 1000 else [10.0, *flush(k)[1:3], 100.0, *flush(k)[4:]], 0.02)
+    assert [at for _, at in tasks.changes(1005)] == [58, 1000]
 
 
 def test_tasks_that_start_anew_or_are_silent_are_no_change() -> None:
