@@ -98,7 +98,7 @@ class Executor(Value, frozen=True, kw_only=True):
     `pin` is the id of the supervisor that it must run on. `queue_tuples` is how many tuples wait in its receive queue
     in the mean, `service_ms` how long a tuple keeps its thread, both None where nobody measured that. `polling_mhz` is
     the part of `cpu_mhz` in which its thread only looks for tuples, as far as that was measured. `lanes`: how many
-    processes work beside each other, one for each task of a multilang component; 1 where its thread does.
+    processes work beside each other, one for each task of a multilang component, or threads; 1 where its own does.
     """
 
     start: int

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from stormpilot.instrument.latency import ABOVE_MS, BOUNDS_MS, RATIO
 from stormpilot.model.bounds import MOST
 from stormpilot.observe.task_rates import TaskRates
 
+MOST_OF_A_LANE = 1.25
+"""Cores of a thread, or a process, with what small helpers of it use."""
 LEAST_CHILD_CORES = 0.001
 """From here on a child process does the work of a task: its thread in the JVM only hands tuples over."""
 
@@ -41,8 +44,14 @@ def busy_ratio(tasks: Sequence[TaskRates]) -> float | None:
 
 
 def lanes(tasks: Sequence[TaskRates]) -> int:
-    """Processes that work beside each other for the executor of these tasks; its own thread where there are none."""
-    return max(1, sum(not r.in_jvm or (r.child_cores or 0.0) > LEAST_CHILD_CORES for r in tasks))
+    """Processes that work beside each other for the executor of these tasks; its own thread where there are none.
+
+    As many as they use cores at least: a process, or other threads that work for a bolt, may use several.
+    """
+    processes = sum(not r.in_jvm or (r.child_cores or 0.0) > LEAST_CHILD_CORES for r in tasks)
+    outside = sum((r.child_cores or 0.0) if r.in_jvm else r.cpu_cores for r in tasks)
+    inside = sum(r.cpu_cores for r in tasks) - outside
+    return max(1, processes, math.ceil(max(outside, inside) / MOST_OF_A_LANE))
 
 
 def polling_cores(tasks: Sequence[TaskRates], *, spout: bool) -> float:

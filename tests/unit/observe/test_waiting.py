@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from stormpilot.instrument.latency import ABOVE_MS, BOUNDS_MS
@@ -69,3 +70,12 @@ def test_each_task_with_a_process_of_its_own_is_a_lane() -> None:
     assert lanes([task(1, **in_jvm), task(2, **in_jvm), task(3, **in_jvm)]) == 3
     assert lanes([task(1, in_jvm=True), task(2, in_jvm=True)]) == 1, "tasks of one thread"
     assert lanes([]) == 1
+
+
+def test_an_executor_that_uses_more_than_a_core_has_more_than_a_thread() -> None:
+    """A bolt whose windows a timer evaluates, or with the threads of an asynchronous client."""
+    busy = msgspec.structs.replace(task(1, in_jvm=True), cpu_cores=1.1)
+    assert lanes([busy]) == 1, "one thread is full, another helps it"
+    assert lanes([msgspec.structs.replace(busy, cpu_cores=1.4)]) == 2
+    assert lanes([msgspec.structs.replace(busy, cpu_cores=1.4, child_cores=1.0)]) == 1, "a process, and who feeds it"
+    assert lanes([msgspec.structs.replace(busy, cpu_cores=2.8, child_cores=2.6)]) == 3, "a process with threads"

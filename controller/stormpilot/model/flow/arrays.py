@@ -24,7 +24,7 @@ FOLLOWS = 1  # base + cost x what arrives: executors of the component are alike
 OWN = 2  # as measured + cost x what arrives more or less
 
 ALL, WORKERS, HOSTS, RACKS = 0, 1, 2, 3  # in `totals`: all tuples/s, and those between workers, hosts, racks
-FULL = 4  # in `totals`: MHz that shuffles want of near executors beyond their one core
+FULL = 4  # in `totals`: MHz that shuffles want of near executors beyond the cores that they can use
 TOTALS = 5
 NOTHING = 1e-12  # tuples/s
 
@@ -40,6 +40,7 @@ class Flows(NamedTuple):
     members: Ints  # E: executors by component
     first_member: Ints  # C + 1
     tasks: Floats  # E
+    lanes: Floats  # E: cores that it can use at a time
     received_tps: Floats  # E, measured
     cpu_mhz: Floats  # E, measured
     driven: Bools  # C: what it sends follows from what it receives

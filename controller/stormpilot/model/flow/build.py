@@ -87,6 +87,7 @@ class _Builder:
             members=self.members,
             first_member=self.first,
             tasks=(c.end - c.start + 1).astype(np.float64),
+            lanes=c.lanes.astype(np.float64),
             received_tps=self.received,
             cpu_mhz=c.cpu_mhz,
             driven=self.driven,

@@ -5,8 +5,8 @@
     predicted(model, plan)                        # a model with edges and CPU as they will be
 
 What does not depend on the placement is the *flow*: tuples/s from an executor into a (stream, target component). For
-shuffle groupings it is split anew, nearest tasks first, each up to one core; what arrives decides what is sent on, and
-what CPU that takes. Every other grouping keeps its measured split. See docs/concepts/flow-model.md.
+shuffle groupings it is split anew, nearest tasks first, each up to the cores that it can use; what arrives decides what
+is sent on, and what CPU that takes. Every other grouping keeps its measured split. See docs/concepts/flow-model.md.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Prediction:
     """Traffic and load under a placement. `received_tps` and `cpu_mhz` are per executor, `node_load_mhz` per node.
 
     `total_tps` counts every tuple between executors. `overload_mhz` is what nodes lack against their limits,
-    `full_mhz` what shuffles would need of near executors beyond the one core that each can use: it has to go further,
+    `full_mhz` what shuffles would need of near executors beyond the cores that each can use: it has to go further,
     and until it does the sender waits.
     """
 

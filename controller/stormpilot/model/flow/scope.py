@@ -61,13 +61,14 @@ def by_scope(
 ) -> None:
     """Split what the places want evenly over the tasks in the narrowest scope that has any, and on where they are full.
 
-    A target is full when it would use more than one core; what finds no room anywhere is spread over all.
+    A target is full when it would use more than a core for each of its threads or processes (`lanes`); what finds no
+    room anywhere is spread over all.
     """
     first, end = f.first_member[c], f.first_member[c + 1]
     for m in range(first, end):
         e = f.members[m]
         if f.cost_mhz[c] > 0.0:
-            most = (f.node_mhz[node_of[place[e]]] - f.base_mhz[c]) / f.cost_mhz[c]
+            most = (f.lanes[e] * f.node_mhz[node_of[place[e]]] - f.base_mhz[c]) / f.cost_mhz[c]
             s.room_tps[e] = max(most - s.new_tps[e], 0.0)
         else:
             s.room_tps[e] = np.inf

@@ -273,7 +273,7 @@ def _obstacles(s: State, e: int, r: int, n: int, m: Moves) -> list[Obstacle]:
     if not m.room_cpu[r, n]:
         found.append(Obstacle(constraint="cpu", text=_no_cpu(s, e, r, n, m)))
     if m.flows is not None and (full_mhz := float(m.flows.full_mhz[r, n])) > LEAST_PART * max(c.cpu_mhz[e], 1.0):
-        text = f"shuffles would want {full_mhz:,.0f} MHz more of executors near the sender than their one core gives"
+        text = f"shuffles would want {full_mhz:,.0f} MHz more of executors near the sender than their cores give"
         found.append(Obstacle(constraint="core", text=text))
     if not m.room_memory[r, n]:
         text = _no_room(name, s.memory_mb[n], c.node_memory_mb[n], m.needs_mb[r, n], "MB")

@@ -26,7 +26,7 @@ class Judged:
     """Moves of R executors to N supervisors (arrays R x N); `inf` where a supervisor was not looked at.
 
     `lacking_mhz`: what the node that is worst off after it (`lacking_node`) lacks against its limit, beyond what it
-    lacks now, `full_mhz`: what shuffles want of near executors beyond their one core, likewise.
+    lacks now, `full_mhz`: what shuffles want of near executors beyond the cores that they can use, likewise.
     """
 
     node_delta: Floats

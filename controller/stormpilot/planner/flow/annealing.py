@@ -2,8 +2,8 @@
 
 Every try works out anew the components that it reaches (`model/flow/delta.py`), which costs some microseconds, more in
 large components. Limits hold both for CPU as measured and for CPU as predicted; memory, slots, forbidden nodes and
-fixed workers as everywhere. What shuffles need of a near executor beyond its one core counts as a violation too:
-until its queue is nearly full Storm sends it all the same, and the source waits.
+fixed workers as everywhere. What shuffles need of a near executor beyond the cores that it can use counts as a
+violation too: until its queue is nearly full Storm sends it all the same, and the source waits.
 """
 
 from __future__ import annotations

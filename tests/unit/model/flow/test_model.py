@@ -109,7 +109,7 @@ class TestScopes:
 
 
 class TestSpill:
-    """An executor is one thread: what it cannot take goes to the next scope."""
+    """An executor is one thread, or a few: what it cannot take goes to the next scope."""
 
     def hot(self, total_cores: float, **more: object) -> Model:
         """Three bolts that together need so many cores for 30 tuples/s, all of it for tuples."""
@@ -122,6 +122,15 @@ class TestSpill:
         assert p.inter_node_tps == pytest.approx(10)
         assert p.cpu_mhz[1] == pytest.approx(CORE_MHZ)
         assert p.full_mhz == pytest.approx(0.5 * CORE_MHZ)  # 10 of 30 tuples/s, of 1.5 cores in all
+
+    def test_local_target_with_two_processes_is_filled_up_to_two_cores(self) -> None:
+        model = self.hot(1.5)
+        t = model.topologies[0]
+        two = [msgspec.structs.replace(e, lanes=2) if e.start == 2 else e for e in t.executors]
+        model = msgspec.structs.replace(model, topologies=[msgspec.structs.replace(t, executors=two)])
+        p = flow_model(model).predict(placed(model, t1=("n1", 6700), t2=("n1", 6700), t3=("n2", 6700), t4=("n2", 6701)))
+        assert p.received_tps.tolist() == pytest.approx([0, 30, 0, 0])
+        assert (p.inter_node_tps, p.full_mhz) == (0, 0)
 
     def test_spills_to_the_supervisor_before_the_cluster(self) -> None:
         model = self.hot(1.5)
