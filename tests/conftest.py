@@ -78,6 +78,23 @@ def zookeeper(tmp_path: Path) -> Iterator[LocalZooKeeper]:
 
 
 @pytest.fixture
+def restore(zookeeper: LocalZooKeeper, tmp_path: Path) -> Callable[[], None]:
+    """`restore()` starts this test's ZooKeeper anew with the data that it had when the test began."""
+    data, backup = tmp_path / "zookeeper" / "data", tmp_path / "backup"
+    zookeeper.stop()
+    shutil.copytree(data, backup)
+    zookeeper.start()
+
+    def restored() -> None:
+        zookeeper.stop()
+        shutil.rmtree(data)
+        shutil.copytree(backup, data)
+        zookeeper.start()
+
+    return restored
+
+
+@pytest.fixture
 def certificate(tmp_path: Path) -> tuple[str, str]:
     """A certificate for localhost that is its own authority, and its key."""
     assert shutil.which("openssl"), "the tests of TLS make their certificate with the command openssl"

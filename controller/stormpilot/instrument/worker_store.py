@@ -13,13 +13,13 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException, NoAuthError, NodeExistsError, NoNodeError
 from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.states import KeeperState
 from kazoo.retry import KazooRetry
 from kazoo.security import ACL, OPEN_ACL_UNSAFE, Id, Permissions, make_acl
 
+from stormpilot.zookeeper.kazoo_client import Client
 from stormpilot.zookeeper.login import login_of_worker
 from stormpilot.zookeeper.paths import DEFAULT_ROOT, Paths, normal_root
 
@@ -184,7 +184,7 @@ class WorkerStore:
         ):  # refused for good, or the first connection is still to come: begin anew, now and then
             self.close()
         if self._client is None:
-            self._client = KazooClient(
+            self._client = Client(
                 logger=_silent(),
                 hosts=self._hosts,
                 timeout=SESSION_TIMEOUT_S,

@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from kazoo.client import KazooClient
 from kazoo.exceptions import (
     AuthFailedError,
     BadVersionError,
@@ -35,6 +34,7 @@ from kazoo.security import ACL, CREATOR_ALL_ACL, READ_ACL_UNSAFE, make_acl
 
 from stormpilot.errors import RefusedError, UnreachableError, UsageError
 from stormpilot.zookeeper.handler import handler
+from stormpilot.zookeeper.kazoo_client import Client
 from stormpilot.zookeeper.login import Login
 from stormpilot.zookeeper.probe import tls_problem
 from stormpilot.zookeeper.transaction import Append, Check, Delete, Put, Step, check_size
@@ -134,7 +134,7 @@ class ZooKeeper:
         self._refused = False
         readers = [make_acl(*r, read=True, delete=True) for r in login.readers]
         try:
-            self.client = KazooClient(
+            self.client = Client(
                 hosts=hosts,
                 handler=handler(hosts, CONNECT_S),
                 timeout=session_timeout_s,

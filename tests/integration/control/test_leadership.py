@@ -316,6 +316,16 @@ def test_zookeeper_that_stops_and_comes_back_is_waited_for(
     assert len(shim.applied) == 1
 
 
+def test_zookeeper_that_comes_back_with_older_data_is_used_again(
+    zookeeper: LocalZooKeeper, restore: Callable[[], None], settings: Settings, start: Start
+) -> None:
+    """Restored from a backup, it closes every connection of a client that has seen a later transaction."""
+    controller = start(settings(zookeeper.hosts))
+    until(lambda: controller.logged("leading"), "it to lead")
+    restore()
+    until(lambda: len(controller.logged("leading")) == 2, "it to lead again", timeout_s=60)
+
+
 def test_frozen_zookeeper_holds_no_controller_for_ever(
     zookeeper: LocalZooKeeper, settings: Settings, start: Start, play: Play
 ) -> None:

@@ -43,13 +43,19 @@ def writing(conf: dict[str, Any], topology_id: str = "flights-1-1") -> Iterator[
         writer.close(timeout_s=20)
 
 
-@pytest.fixture
-def reader(zookeeper: LocalZooKeeper) -> Iterator[KazooClient]:
+@contextmanager
+def reading(zookeeper: LocalZooKeeper) -> Iterator[KazooClient]:
     client = KazooClient(hosts=zookeeper.hosts, timeout=60)  # its session outlives the outages
     client.start(timeout=300)
     yield client
     client.stop()
     client.close()
+
+
+@pytest.fixture
+def reader(zookeeper: LocalZooKeeper) -> Iterator[KazooClient]:
+    with reading(zookeeper) as client:
+        yield client
 
 
 def load(seq: int) -> str:
@@ -111,6 +117,21 @@ def test_reports_go_on_after_zookeeper_was_away(zookeeper: LocalZooKeeper, reade
             writer.offer([load(seq)])
         zookeeper.start()
         wait_for(lambda: written_seq(reader) == 99, "the newest report")
+
+
+def test_reports_go_on_after_zookeeper_was_restored_with_older_data(
+    zookeeper: LocalZooKeeper, restore: Callable[[], None]
+) -> None:
+    """It closes the connections of clients that have seen a later transaction than itself."""
+    with writing(storm_conf(zookeeper)) as (writer, _):
+        with reading(zookeeper) as client:
+            writer.offer([load(1)])
+            wait_for(lambda: written_seq(client) == 1, "the first report")
+        restore()
+        with reading(zookeeper) as client:
+            assert written_seq(client) is None
+            writer.offer([load(2)])
+            wait_for(lambda: written_seq(client) == 2, "the next report")
 
 
 def test_a_zookeeper_that_hangs_holds_up_nobody_and_one_request_at_most(
