@@ -78,6 +78,13 @@ class ShimDouble:
             self._cluster = cluster
             self.write(self.paths.cluster, cluster)
 
+    def remember_epoch(self, epoch: int) -> None:
+        """The plug-in has seen this epoch, and says so."""
+        with self._lock:
+            self._epoch_seen = epoch
+            shim = msgspec.structs.replace(self._cluster.shim, epoch_seen=epoch)
+            self.change_cluster(msgspec.structs.replace(self._cluster, shim=shim))
+
     def place(self, topology_id: str, place: snapshots.Place) -> TopologySnapshot:
         """The topology runs elsewhere from now on; executors that changed slot start anew."""
         with self._lock:

@@ -26,9 +26,9 @@ from stormpilot.control.recorder import Recorder
 from stormpilot.errors import RefusedError, UnreachableError, UsageError
 from stormpilot.model.values import Infeasible, Plan
 from stormpilot.observe.observer import Observer
-from stormpilot.observe.reader import Reader, StoreSnapshot
+from stormpilot.observe.reader import Reader
 from stormpilot.publish.cleaner import Cleaner
-from stormpilot.publish.epoch import newest_epoch, raise_epoch
+from stormpilot.publish.epoch import raise_epoch
 from stormpilot.publish.publisher import DeposedError, Publisher
 from stormpilot.trafficlog import audit
 from stormpilot.zookeeper.client import ZooKeeper
@@ -213,7 +213,7 @@ class Daemon:
             return
         sessions_lost = self._zookeeper.sessions_lost
         try:
-            least = _newest_epoch(reader.read())
+            least = takeover.epoch_seen(reader.read())
             raised_at_ms, steady_ms = clock.now_ms(), self._clock_ms()
             epoch = raise_epoch(self._zookeeper, p, least)
             led, self._led = self._led, epoch.number
@@ -314,8 +314,3 @@ class Daemon:
         if not self._disconnect_logged and not self._stopping.is_set():
             log.warning("waiting for ZooKeeper", hosts=self._zookeeper.hosts)
         self._disconnect_logged = True
-
-
-def _newest_epoch(snapshot: StoreSnapshot) -> int:
-    seen = 0 if snapshot.cluster is None else snapshot.cluster.shim.epoch_seen
-    return newest_epoch(seen, (p.message.epoch for p in snapshot.plans.values() if p.message is not None))

@@ -5,10 +5,17 @@ from __future__ import annotations
 from stormpilot.errors import UsageError
 from stormpilot.messages.controller_state import ControllerState
 from stormpilot.messages.core import decode
+from stormpilot.observe.reader import StoreSnapshot
 from stormpilot.operate.status import FAILED
-from stormpilot.publish.epoch import Epoch
+from stormpilot.publish.epoch import Epoch, newest_epoch
 from stormpilot.zookeeper.client import Node, ZooKeeper
 from stormpilot.zookeeper.paths import Paths
+
+
+def epoch_seen(snapshot: StoreSnapshot) -> int:
+    """The newest epoch that the plug-in has seen, or will see in a plan: it rejects plans of older ones."""
+    seen = 0 if snapshot.cluster is None else snapshot.cluster.shim.epoch_seen
+    return newest_epoch(seen, (p.message.epoch for p in snapshot.plans.values() if p.message is not None))
 
 
 def state_before(zookeeper: ZooKeeper, paths: Paths) -> ControllerState | None:
