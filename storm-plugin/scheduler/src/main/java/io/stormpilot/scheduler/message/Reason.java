@@ -79,7 +79,9 @@ public enum Reason {
   /** Storm refuses a part of the plan, which is tried again in each round. */
   MOVE_REFUSED,
   /** The fallback scheduler failed. */
-  FALLBACK_FAILED;
+  FALLBACK_FAILED,
+  /** A plug-in of a later version, which led before, gave a reason that this one does not know. */
+  LATER_VERSION;
 
   private enum Rejects {
     NOTHING,
@@ -95,6 +97,16 @@ public enum Reason {
 
   Reason(Rejects rejects) {
     this.rejects = rejects;
+  }
+
+  /** The reason of a word: {@link #LATER_VERSION} for one that this version does not have. */
+  static Reason ofWord(String word) {
+    for (Reason r : values()) {
+      if (r.name().equals(word)) {
+        return r;
+      }
+    }
+    return LATER_VERSION;
   }
 
   /** A plan can be rejected with this reason. */

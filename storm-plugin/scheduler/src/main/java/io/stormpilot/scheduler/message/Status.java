@@ -61,28 +61,24 @@ public record Status(
    * @throws MessageException when it cannot be understood (it is then written anew)
    */
   public static Status read(byte[] data) throws MessageException {
-    try {
-      Fields f = new Fields(Payload.decode(data, Limits.STATUS));
-      State state = State.ofWord(f.text("state"));
-      if (state == null) {
-        throw new MessageException(Reason.MALFORMED, "field state has an unknown value");
-      }
-      return new Status(
-          f.id("topologyId"),
-          printableId(f, "planId"),
-          printableId(f, "planSet"),
-          state,
-          Reason.valueOf(f.text("code")),
-          f.textOrNull("text"),
-          f.integerOr("sinceMs", 0),
-          f.integerOr("writtenAtMs", 0),
-          (int) f.integerOr("movedWorkers", 0),
-          (int) f.integerOr("pendingWorkers", 0),
-          printableId(f, "inForcePlanId"),
-          (int) f.integerOr("workersWanted", 0));
-    } catch (IllegalArgumentException e) {
-      throw new MessageException(Reason.MALFORMED, "field code has an unknown value");
+    Fields f = new Fields(Payload.decode(data, Limits.STATUS));
+    State state = State.ofWord(f.text("state"));
+    if (state == null) {
+      throw new MessageException(Reason.MALFORMED, "field state has an unknown value");
     }
+    return new Status(
+        f.id("topologyId"),
+        printableId(f, "planId"),
+        printableId(f, "planSet"),
+        state,
+        Reason.ofWord(f.text("code")),
+        f.textOrNull("text"),
+        f.integerOr("sinceMs", 0),
+        f.integerOr("writtenAtMs", 0),
+        (int) f.integerOr("movedWorkers", 0),
+        (int) f.integerOr("pendingWorkers", 0),
+        printableId(f, "inForcePlanId"),
+        (int) f.integerOr("workersWanted", 0));
   }
 
   private static String printableId(Fields fields, String name) throws MessageException {

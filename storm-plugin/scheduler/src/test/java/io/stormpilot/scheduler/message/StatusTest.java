@@ -78,10 +78,15 @@ class StatusTest {
     assertThrows(
         MessageException.class,
         () -> Status.read(later.toString().getBytes(StandardCharsets.UTF_8)));
-    later.addProperty("state", "applied");
+  }
+
+  @Test
+  void aReasonOfALaterVersionIsNamedAsThat() throws Exception {
+    JsonObject later = Contract.json("status.json");
     later.addProperty("code", "NEW_WORD");
-    assertThrows(
-        MessageException.class,
-        () -> Status.read(later.toString().getBytes(StandardCharsets.UTF_8)));
+    Status read = Status.read(later.toString().getBytes(StandardCharsets.UTF_8));
+    assertEquals(State.REJECTED, read.state());
+    assertEquals(Reason.LATER_VERSION, read.code());
+    assertEquals(later.get("text").getAsString(), read.text());
   }
 }

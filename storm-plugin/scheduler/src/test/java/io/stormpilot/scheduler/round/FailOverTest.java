@@ -3,10 +3,13 @@ package io.stormpilot.scheduler.round;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import com.google.gson.JsonObject;
 import io.stormpilot.scheduler.message.PlanEntry;
 import io.stormpilot.scheduler.message.Reason;
 import io.stormpilot.scheduler.message.Rejection;
+import io.stormpilot.scheduler.message.Status;
 import io.stormpilot.scheduler.state.PilotConfig;
+import java.nio.charset.StandardCharsets;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -162,6 +165,43 @@ class FailOverTest {
 
     assertEquals(before, story.placement("t"));
     assertEquals("degraded/SUPERVISOR_LOST", story.state("t"));
+  }
+
+  @Test
+  void failOverToAnOlderVersionDoesNotUndoARepair() throws Exception {
+    Story story = applied(Story.twoWorkers(), "sup-2:6700=1-2", "sup-1:6700=3-4");
+    story.removeSupervisor("sup-2");
+    story.loseExecutorsOn("sup-2");
+    story.round();
+    story.supervisor("sup-2", 4);
+    Map<String, Set<Integer>> before = story.placement("t");
+
+    story.failOverFrom(ofALaterVersion(story));
+    story.round();
+
+    assertEquals(before, story.placement("t"));
+    assertEquals("degraded/LATER_VERSION", story.state("t"));
+  }
+
+  @Test
+  void failOverToAnOlderVersionDoesNotApplyAPlanThatWasSetAside() throws Exception {
+    Story story = applied(Story.twoWorkers(), "sup-2:6700=1-2", "sup-1:6700=3-4");
+    story.rebalance("t", 4, 4);
+    story.round();
+    Map<String, Set<Integer>> before = story.placement("t");
+
+    story.failOverFrom(ofALaterVersion(story));
+    story.round();
+
+    assertEquals(before, story.placement("t"));
+    assertEquals("fallback/WORKERS_CHANGED", story.state("t"));
+  }
+
+  /** What stands in ZooKeeper, with a reason that this version does not have. */
+  private static Status ofALaterVersion(Story story) throws Exception {
+    JsonObject json = story.written("t").json();
+    json.addProperty("code", "NEW_WORD");
+    return Status.read(json.toString().getBytes(StandardCharsets.UTF_8));
   }
 
   @Test

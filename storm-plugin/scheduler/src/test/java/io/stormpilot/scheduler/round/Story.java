@@ -388,6 +388,12 @@ public final class Story {
     return written.get(topology);
   }
 
+  /** A plug-in of another version wrote this, and then another Nimbus leads. */
+  void failOverFrom(Status status) {
+    written.put(status.topologyId(), status);
+    failOver();
+  }
+
   public String ui(String topology) {
     return storm.uiStatuses.get(topology);
   }
