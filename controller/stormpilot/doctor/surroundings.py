@@ -16,7 +16,13 @@ SCHEDULER = "io.stormpilot.PilotScheduler"
 FALLBACK, DEFAULT_SCHEDULER = "stormpilot.fallback.scheduler", "org.apache.storm.scheduler.DefaultScheduler"
 ROOT, DEFAULT_ROOT = "stormpilot.zookeeper.root", "/stormpilot"
 STORM_ROOT = "storm.zookeeper.root"
-ALIKE = {"storm.scheduler": "Storm's default", ROOT: DEFAULT_ROOT, FALLBACK: DEFAULT_SCHEDULER}
+CONTROLLER_ACL = "stormpilot.zookeeper.controller.acl"
+ALIKE = {
+    "storm.scheduler": "Storm's default",
+    ROOT: DEFAULT_ROOT,
+    FALLBACK: DEFAULT_SCHEDULER,
+    CONTROLLER_ACL: "not set",
+}
 """Keys, with their defaults, that must be alike on every Nimbus: another one may lead next."""
 KNOWN_ZOOKEEPER = ("3.8.", "3.9.")
 LEAST_RETRIES = 30
@@ -161,22 +167,24 @@ def plan_key(e: Evidence) -> Iterator[Finding]:
     """Whether the controller signs plans where Nimbus takes no others; which key each has is not shown."""
     if e.signs is None or e.nimbus is None or e.nimbus.conf.get("storm.scheduler") != SCHEDULER:
         return
-    asks = bool(e.nimbus.conf.get(PLAN_KEY))
-    if asks and not e.signs:
+    nimbuses = [e.nimbus, *(n for n in e.nimbus.others if n.conf.get("storm.scheduler") == SCHEDULER)]
+    asking = ", ".join(n.address for n in nimbuses if n.conf.get(PLAN_KEY))
+    open_to_all = ", ".join(n.address for n in nimbuses if not n.conf.get(PLAN_KEY))
+    if asking and not e.signs:
         yield Finding(
             "plan key",
             Level.fail,
-            f"Nimbus at {e.nimbus.address} takes signed plans only ({PLAN_KEY}), and the controller signs none",
+            f"Nimbus at {asking} takes signed plans only ({PLAN_KEY}), and the controller signs none",
             "set publish.plan_key_file in controller.yaml to a file with the same key",
         )
-    elif e.signs and not asks:
+    elif e.signs and open_to_all:
         yield Finding(
             "plan key",
             Level.warn,
-            f"the controller signs plans, and Nimbus at {e.nimbus.address} takes plans without a signature too",
+            f"the controller signs plans, and Nimbus at {open_to_all} takes plans without a signature too",
             f"set {PLAN_KEY} in storm.yaml of every Nimbus host to a file with the same key, and restart Nimbus",
         )
-    elif asks:
+    elif asking:
         yield Finding("plan key", Level.ok, "the controller signs plans, and Nimbus takes no others")
 
 

@@ -46,6 +46,7 @@ REJECTED = StatusMessage(
     topology_id=FLIGHTS.id, plan_id="p-1", state="rejected", code="NEWER", text="no", since_ms=0, written_at_ms=NOW_MS
 )
 UNSIGNED = msgspec.structs.replace(REJECTED, code="SIGNATURE")
+ACL = "stormpilot.zookeeper.controller.acl"
 KEY = {"stormpilot.plan.key.file": "/etc/stormpilot-plan.key"}
 
 
@@ -279,22 +280,37 @@ def test_plans_that_are_signed_as_nimbus_wants_are_right() -> None:
     assert not any(f.check == "plan key" for fields in silent for f in examine(evidence(**fields)))
 
 
+@pytest.mark.parametrize(("signs", "level"), [(True, Level.warn), (False, Level.fail)])
+def test_a_nimbus_that_would_lead_and_take_other_plans_is_named(signs: bool, level: Level) -> None:
+    right, wrong = (CONF | KEY, CONF) if signs else (CONF, CONF | KEY)
+    others = [
+        NimbusSaid(address="n2:6627", conf=wrong),
+        NimbusSaid(address="n3:6627", error="Nimbus at n3:6627 is not reachable: timed out"),
+    ]
+    e = evidence(nimbus=NimbusSaid(address="n:6627", conf=right, leader="n", others=others), signs=signs)
+    (found,) = (f for f in examine(e) if f.check == "plan key")
+    assert found.level is level
+    assert "Nimbus at n2:6627 takes" in found.text
+
+
 def test_slashes_of_a_root_count_once() -> None:
     e = evidence(**conf(**{"stormpilot.zookeeper.root": "//stormpilot/"}))
     assert not [f for f in bad(e) if f.check == "nimbus"]
 
 
 def test_a_nimbus_that_would_lead_with_other_settings_is_named() -> None:
-    alike = NimbusSaid(address="n2:6627", conf=CONF | {"stormpilot.zookeeper.root": "/stormpilot"})
+    own = CONF | {ACL: "sasl:stormpilot"}
+    alike = NimbusSaid(address="n2:6627", conf=own | {"stormpilot.zookeeper.root": "/stormpilot"})
     storms = NimbusSaid(address="n3:6627", conf={**CONF, "storm.scheduler": None}, leads=True)
     silent = NimbusSaid(address="n4:6627", error="Nimbus at n4:6627 is not reachable: timed out", leads=True)
-    e = evidence(nimbus=NimbusSaid(address="n:6627", conf=CONF, leader="n3", others=[alike, storms, silent]))
+    e = evidence(nimbus=NimbusSaid(address="n:6627", conf=own, leader="n3", others=[alike, storms, silent]))
     found = [(f.level, f.text) for f in examine(e) if f.check == "nimbus"]
     assert found[1:] == [
         (
             Level.fail,
             f"storm.scheduler is Storm's default on n3:6627 (it leads), {SCHEDULER} on n:6627",
         ),
+        (Level.fail, f"{ACL} is not set on n3:6627 (it leads), sasl:stormpilot on n:6627"),
         (Level.skipped, f"{silent.error}; it leads, and what is told here is by n:6627"),
     ]
 
