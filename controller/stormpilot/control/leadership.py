@@ -77,8 +77,7 @@ class Leadership:
             by_s = round(self.ahead_ms / 1000)
             log.warning("our clock is not that of the leadership before: times of rollouts are moved", by_s=by_s)
             self._guarded(self._keep_limits, once)
-        if self.cycle.publisher.former_keys:
-            self._guarded(self._sign_anew, once)
+        self._guarded(self._take_over_plans, once)
         if once:
             self._fill_windows()
         try:
@@ -92,9 +91,12 @@ class Leadership:
         finally:
             self.recorder.flush(self.now_ms())
 
-    def _sign_anew(self) -> None:
-        plans = self._observe().seen.plans.values()
-        self.cycle.publisher.sign_anew([(p.message, p.version) for p in plans if p.message is not None])
+    def _take_over_plans(self) -> None:
+        publisher, seen = self.cycle.publisher, self._observe().seen
+        publisher.take_over(takeover.unanswered(seen, self.now_ms()))
+        if publisher.former_keys:
+            plans = self._observe().seen.plans.values()
+            publisher.sign_anew([(p.message, p.version) for p in plans if p.message is not None])
 
     def _goes_on(self) -> bool:
         self.service.beat()

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from stormpilot.decide.admit import ANSWER_MS
 from stormpilot.errors import UsageError
 from stormpilot.messages.controller_state import ControllerState
-from stormpilot.messages.core import decode
+from stormpilot.messages.core import PlanMessage, decode
 from stormpilot.observe.reader import StoreSnapshot
 from stormpilot.operate.status import FAILED
 from stormpilot.publish.epoch import Epoch, newest_epoch
@@ -16,6 +17,22 @@ def epoch_seen(snapshot: StoreSnapshot) -> int:
     """The newest epoch that the plug-in has seen, or will see in a plan: it rejects plans of older ones."""
     seen = 0 if snapshot.cluster is None else snapshot.cluster.shim.epoch_seen
     return newest_epoch(seen, (p.message.epoch for p in snapshot.plans.values() if p.message is not None))
+
+
+def unanswered(snapshot: StoreSnapshot, now_ms: int) -> list[tuple[PlanMessage, int]]:
+    """Plans, with the versions of their znodes, that were published just now and wait for a round of Nimbus.
+
+    For the epoch of the leader before it rejects them.
+    """
+    found = []
+    for t in snapshot.plans.keys() & snapshot.topologies.keys():
+        published, status = snapshot.plans[t], snapshot.statuses.get(t)
+        plan = published.message
+        if plan is None or now_ms - published.since_ms >= ANSWER_MS:
+            continue
+        if status is None or status.plan_id != plan.plan_id or status.state == "waiting" or status.code == "EPOCH_OLD":
+            found.append((plan, published.version))
+    return found
 
 
 def state_before(zookeeper: ZooKeeper, paths: Paths) -> ControllerState | None:

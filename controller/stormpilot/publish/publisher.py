@@ -177,6 +177,28 @@ class Publisher:
             return [[plan, told, *moves, *also]]
         return [[*own, *also], [told]]
 
+    def take_over(self, plans: Iterable[tuple[PlanMessage, int]]) -> None:
+        """Give these plans of the leader before, with the versions of their znodes, our epoch: a plan set whole or not.
+
+        What that leader has not signed, or somebody changed, stays as it is.
+        """
+        plan_sets: dict[str, list[Step]] = {}
+        keys = [] if self._key is None else [self._key, *self.former_keys]
+        for plan, version in plans:
+            own = plan.epoch < self.epoch.number and plan.checksum == plan.expected_checksum()
+            if own and (not keys or any(signed_by(plan, key) for key in keys)):
+                ours = msgspec.structs.replace(plan, epoch=self.epoch.number)
+                ours = msgspec.structs.replace(ours, checksum=ours.expected_checksum())
+                put = Put(self.paths.plan(plan.topology_id), encode(signed(ours, self._key)), version)
+                plan_sets.setdefault(plan.plan_set, []).append(put)
+        for plan_set, steps in plan_sets.items():
+            try:
+                self.write(steps)
+            except NOT_OURS as e:
+                log.warning("plans of the leader before are not taken over", plan_set=plan_set, why=e)
+            else:
+                log.info("plans of the leader before are taken over", plan_set=plan_set, plans=len(steps))
+
     def sign_anew(self, plans: Iterable[tuple[PlanMessage, int]]) -> None:
         """Sign plans in force by the key, where a former one has signed them; what nobody has signed stays so.
 

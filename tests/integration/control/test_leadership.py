@@ -22,7 +22,7 @@ from stormpilot.config import Config, ZooKeeperSection
 from stormpilot.control.daemon import Daemon
 from stormpilot.errors import RefusedError
 from stormpilot.local.zookeeper import LocalZooKeeper
-from stormpilot.messages.core import ClusterSnapshot, HistoryEntry
+from stormpilot.messages.core import ClusterSnapshot, HistoryEntry, PlanMessage, decode
 from stormpilot.observe.reader import Reader, StoreSnapshot
 from stormpilot.planner import compute
 from stormpilot.publish.epoch import Epoch, raise_epoch
@@ -255,6 +255,28 @@ def test_a_leader_of_an_epoch_that_the_plug_in_takes_for_old_leads_again_in_a_ne
     until(lambda: shim.applied, "a plan", timeout_s=60)
     assert epoch(shim.client, paths) == 51
     assert len(controller.logged("leading")) == 2
+
+
+def test_a_plan_that_nimbus_has_not_looked_at_when_another_leads_is_applied(
+    shared_zookeeper: LocalZooKeeper, settings: Settings, start: Start, play: Play, paths: Paths
+) -> None:
+    """Between two rounds the plug-in sees the plan and then a newer epoch: it rejects older ones."""
+    shim = play(shared_zookeeper.hosts, cluster("a", "b"))
+    config = settings(shared_zookeeper.hosts)
+    first = start(config)
+    until(lambda: first.logged("no change"), "a cycle")
+    shim.silent = True
+    shim.submit(topology())
+    until(lambda: shim.client.exists(paths.plan(ID)), "a plan")
+    published = shim.client.get(paths.plan(ID))[0]
+    second = start(config)
+    until(lambda: second.logged("standby"), "the second to stand by")
+    first.stop()
+    until(lambda: shim.client.get(paths.plan(ID))[0] != published, "the second to take it over", timeout_s=60)
+    shim.remember_epoch(epoch(shim.client, paths))
+    shim.silent = False
+    until(lambda: shim.applied or shim.refused, "an answer")
+    assert (shim.applied, shim.refused) == ([decode(published, PlanMessage, "plan").plan_id], [])
 
 
 def test_killed_in_the_middle_of_planning_leaves_no_trace_and_the_next_one_finishes_the_job(

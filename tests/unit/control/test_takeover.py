@@ -6,9 +6,12 @@ import msgspec
 import pytest
 
 from doubles.memory_zookeeper import MemoryZooKeeper
-from stormpilot.control.takeover import ahead_ms, owed_ms
+from doubles.models import plan_message
+from doubles.snapshots import topology
+from stormpilot.control.takeover import ahead_ms, owed_ms, unanswered
 from stormpilot.messages.controller_state import ControllerState
-from stormpilot.messages.core import encode
+from stormpilot.messages.core import StatusMessage, encode
+from stormpilot.observe.reader import PublishedPlan, StoreSnapshot
 from stormpilot.operate.status import FAILED
 from stormpilot.publish.epoch import raise_epoch
 from stormpilot.zookeeper.paths import Paths
@@ -69,3 +72,28 @@ def test_after_a_leadership_of_our_own_it_is_by_how_much_our_clock_was_set(by_ms
     """What that one wrote last was by the clock before."""
     _, owed = seen(encode(STATE), by_ms, own_ms=LATER_MS)
     assert owed == by_ms
+
+
+@pytest.mark.parametrize(
+    ("plan_id", "state", "code", "age_s", "found"),
+    [
+        (None, "fallback", "NO_PLAN", 5, True),
+        ("p-0", "applied", "OK", 5, True),
+        ("p-1", "waiting", "PLAN_SET_INCOMPLETE", 5, True),
+        ("p-1", "rejected", "EPOCH_OLD", 5, True),
+        ("p-1", "rejected", "EPOCH_OLD", 90, False),
+        ("p-0", "applied", "OK", 90, False),
+        ("p-1", "rejected", "SLOT_OCCUPIED", 5, False),
+        ("p-1", "moving", "OK", 5, False),
+        ("p-1", "applied", "OK", 5, False),
+    ],
+)
+def test_plans_that_wait_for_a_round_of_nimbus_are_those_that_came_just_now(
+    plan_id: str | None, state: str, code: str, age_s: int, found: bool
+) -> None:
+    """An old one was made for a load that is past."""
+    t = topology()
+    plan = msgspec.structs.replace(plan_message(plan_id="p-1", topology_id=t.id), created_at_ms=THEN_MS)
+    status = StatusMessage(topology_id=t.id, plan_id=plan_id, state=state, code=code, since_ms=0, written_at_ms=0)  # type: ignore[arg-type]
+    snapshot = StoreSnapshot(topologies={t.id: t}, plans={t.id: PublishedPlan(plan, 3, 0)}, statuses={t.id: status})
+    assert unanswered(snapshot, THEN_MS + age_s * 1000) == ([(plan, 3)] if found else [])

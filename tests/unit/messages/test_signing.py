@@ -82,6 +82,25 @@ def test_a_leader_signs_plans_of_its_former_key_anew_and_no_others() -> None:
     assert (after["forged"], after["unsigned"]) == (before["forged"].message, before["unsigned"].message)
 
 
+def test_a_leader_takes_over_signed_plans_of_the_one_before_and_no_others() -> None:
+    """Who can write into ZooKeeper would have it sign what it never made."""
+    zookeeper, paths = MemoryZooKeeper(lambda: 0), Paths()
+    for name, key in (("ours", KEY), ("forged", b"nobody's key, or one of another"), ("unsigned", None)):
+        publisher = Publisher(zookeeper, paths, raise_epoch(zookeeper, paths), key)  # type: ignore[arg-type]
+        plan = plan_message(plan_id=name, topology_id=name, epoch=publisher.epoch.number)
+        plan = msgspec.structs.replace(plan, checksum=plan.expected_checksum())
+        publisher.publish([HistoryEntry(plan=plan, reason="GAIN")], {})
+    before = Reader(zookeeper, paths).read().plans  # type: ignore[arg-type]
+    leader = Publisher(zookeeper, paths, raise_epoch(zookeeper, paths), KEY)  # type: ignore[arg-type]
+    leader.take_over([(p.message, p.version) for p in before.values() if p.message is not None])
+    after = {t: p.message for t, p in Reader(zookeeper, paths).read().plans.items()}  # type: ignore[arg-type]
+    ours = after["ours"]
+    assert ours is not None
+    assert (ours.epoch, ours.checksum) == (leader.epoch.number, ours.expected_checksum())
+    assert signed_by(ours, KEY)
+    assert (after["forged"], after["unsigned"]) == (before["forged"].message, before["unsigned"].message)
+
+
 @pytest.mark.parametrize("change", [{"cpu_reserved": True}, {"executors": [(4, 1, 1)]}, {"signature": "0" * 64}])
 def test_a_plan_of_a_former_key_whose_room_is_not_signed_by_it_stays_as_it_is(change: dict[str, Any]) -> None:
     """The new key would vouch for numbers that nobody who knows a key has written."""
