@@ -219,6 +219,10 @@ def held(subject: TopologyState, now_ms: int) -> Decision | None:
     if h is None or now_ms >= h.until_ms or subject.degraded or subject.asked:
         return None
     what = "rolled back" if h.cause == "rollback" else f"plan {h.plan_id} was discarded"
+    plan, status = subject.plan, subject.status
+    if h.cause == "rollback" and plan is not None and plan.reason_code == Reason.ROLLBACK and status is not None:
+        refused = (status.plan_id, status.state) == (plan.plan_id, "rejected")
+        what = f"the rollback was rejected ({status.code}: {status.text}), asked for" if refused else what
     text = f"{what} by {h.by}" + (f" ({h.why})" if h.why else "")
     if h.end_ms is None:
         text = f"a hold that cannot be read, until `stormpilot replan {quote(subject.topology.name)}`"

@@ -125,3 +125,20 @@ def test_many_rejected_plans_cost_no_plan_to_go_back_to() -> None:
     kept = w.history(t)
     assert kept[0].plan.plan_id == first.plan.plan_id
     assert len(kept) == 1 + 20 + 1  # the newest was no rejected one when the history was shortened
+
+
+def test_the_hold_of_a_rollback_that_was_rejected_tells_so() -> None:
+    """Nothing was rolled back: "rolled back by ops" alone would say that the former placement runs."""
+    w, t = rejecting()
+    w.apply_after_s = 1
+    w.tell(400)
+    assert w.slots(t) == NEAR
+    w.apply_after_s = 1_000_000
+    operate.rollback(operator(w), t, 1)
+    w.tell(10)
+    w.answer(t, "rejected", "SLOT_TAKEN")
+    w.tell(10)
+    assert w.slots(t) == NEAR
+    held = w.decision(t)
+    assert held.reason is Reason.OPERATOR_HOLD
+    assert held.text == "the rollback was rejected (SLOT_TAKEN: ), asked for by ops"
