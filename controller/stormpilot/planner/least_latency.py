@@ -27,6 +27,7 @@ from stormpilot.planner.placement.feasibility import SLACK
 from stormpilot.planner.placement.layout import Layout, frame_of, layout_of
 from stormpilot.planner.placement.problem import LeftS
 from stormpilot.planner.placement.slots import to_slots
+from stormpilot.planner.registry import broken_wishes
 
 STEPS = (1.0, 0.6, 0.35, 0.2, 0.08)
 """Parts of the way from an even load to B(n) that nodes may be filled to."""
@@ -50,6 +51,7 @@ def with_least_latency(
     judge = _Judge(model)
     total_s = left_s()
     best: tuple[float, Plan] | None = None
+    given_up: set[tuple[str, str]] = set()
     tried = []
     even = _even(model)
     for i, step in enumerate(STEPS):
@@ -65,6 +67,11 @@ def with_least_latency(
             if i == 0:
                 return answer  # partial plans have no latency to compare
             break  # with less room there is none either
+        broken = broken_wishes(judge.compiled, answer)
+        if i == 0:
+            given_up = broken
+        elif broken - given_up:
+            break  # with less room a wish for a site cannot be met
         ms = judge.ms(answer)
         tried.append(f"{fill:.0%}: {ms:.1f} ms")
         if best is None or ms < best[0] * (1 - LESS):
@@ -73,7 +80,11 @@ def with_least_latency(
             break
     assert best is not None
     running = cost.current_plan(model)
-    allowed = running is not None and not violations(model, running, exact_workers=exact_workers)
+    allowed = (
+        running is not None
+        and not violations(model, running, exact_workers=exact_workers)
+        and not broken_wishes(judge.compiled, running) - given_up
+    )
     if running is not None and allowed and judge.ms(running) * (1 - LESS) <= best[0]:
         best = judge.ms(running), msgspec.structs.replace(best[1], topologies=running.topologies)
         tried.append("what runs has the least")

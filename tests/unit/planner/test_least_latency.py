@@ -175,6 +175,20 @@ def test_faster_cores_are_no_reason_to_give_up_a_wish(wish: dict[str, list[str]]
     assert not any("given up" in note for note in answer.notes)
 
 
+@pytest.mark.parametrize("load_cores", [0.9, 0.05], ids=["spread out it waits less", "where it runs is as good"])
+def test_less_latency_is_no_reason_to_give_up_a_wish_for_a_site(load_cores: float) -> None:
+    """All sinks have room at their site; on nodes that may be filled less they have not, and they run elsewhere."""
+    model = pairs(load_cores, running=True)
+    (t,), (a, b) = model.topologies, model.supervisors
+    source, sink = t.components
+    sink = msgspec.structs.replace(sink, site="east", site_required=False)
+    t = msgspec.structs.replace(t, components=[source, sink])
+    nodes_ = [a, msgspec.structs.replace(b, site="east")]
+    answer = planned(msgspec.structs.replace(model, supervisors=nodes_, topologies=[t]), "latency")
+    workers = [w for tp in answer.topologies for w in tp.workers]
+    assert {w.supervisor for w in workers for start, _ in w.executors if start % 2 == 0} == {"b"}
+
+
 def test_single_moves_keep_what_is_fixed_and_what_a_rule_says() -> None:
     """A sink runs on slow cores and must stay there; sources may share no worker with sinks."""
     model = unlike_cores()
