@@ -31,14 +31,13 @@ from stormpilot.decide.memory import Memory
 from stormpilot.decide.move_strategy import SWITCH_S, MoveStrategy
 from stormpilot.decide.predict import Predictions
 from stormpilot.decide.reasons import Reason
-from stormpilot.decide.restarts import RestartTime, restart_time
+from stormpilot.decide.restarts import RestartTime, held_up_tps, restart_time
 from stormpilot.decide.sequential import ENOUGH, evidence
 from stormpilot.decide.trade_off import TradeOff
 from stormpilot.messages.moves import Metric
 from stormpilot.messages.thresholds import GAIN_RATIO, OVERLOAD_S, RESTART_S
 from stormpilot.model.closed_loop import grown
 from stormpilot.model.load import node_load_mhz, own_load_ratio, planned_load_mhz
-from stormpilot.model.subset import as_it_runs
 from stormpilot.printable import counted
 
 LEAST_WINDOW = 0.01
@@ -360,22 +359,13 @@ class _Case:
         strategy = self._strategy()
         if strategy.how == "rolling":
             return 0.0, strategy.around_tps * SWITCH_S
-        return self._held_up_tps() * self._restart().seconds, 0.0
+        held_up = held_up_tps(self.topology, self.plans[self.topology.id], self.alone.traffic)
+        return held_up * self._restart().seconds, 0.0
 
     def _restarted_workers(self) -> int:
         if not self.moved or self.subject.new or self._strategy().how == "rolling":
             return 0
         return restarted_workers(self.topology, self.plans[self.topology.id])
-
-    def _held_up_tps(self) -> float:
-        """Tuples/s that arrive at executors in workers whose slot or set of executors changes, so that they restart."""
-        now = {(w.supervisor, w.port): {start for start, _ in w.executors} for w in as_it_runs(self.topology).workers}
-        restarting: set[int] = set()
-        for w in self.plans[self.topology.id].workers:
-            executors = {start for start, _ in w.executors}
-            if now.get((w.supervisor, w.port)) != executors:
-                restarting |= executors
-        return sum(e.rate for e in self.alone.traffic if e.to in restarting)
 
     def _own_load_mhz(self) -> tuple[Mapping[str, float], Mapping[str, float]]:
         own = [t for t in self.then.topologies if t.id == self.topology.id]

@@ -1,4 +1,7 @@
-"""Downtime of a worker that restarts: measured in our own moves, the configured number until then."""
+"""Cost of restarts: the downtime of a worker and the tuples that it holds up.
+
+The downtime is measured in our own moves; until then it is the configured number.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from stormpilot.messages.controller_state import Restart
+from stormpilot.model.values import Edge, Topology, TopologyPlan
 from stormpilot.printable import counted
 
 KEPT_RESTARTS = 50
@@ -44,3 +48,23 @@ def restart_time(
     known = [r.downtime_s for r in restarts]
     prior = [prior_s] if len(known) < WEIGHTLESS_PRIOR else []
     return RestartTime(statistics.median([*known, *prior]), len(known), prior_from=prior_from)
+
+
+def held_up_tps(topology: Topology, plan: TopologyPlan, traffic: Sequence[Edge]) -> float:
+    """Tuples/s held up by a plan: those that arrive in workers that it starts or restarts, and those of spouts there.
+
+    Nothing arrives at a spout from another executor. What others would send follows from what arrives at them.
+    """
+    now: dict[tuple[str, int], set[int]] = {}
+    for a in topology.assignment:
+        now.setdefault((a.supervisor, a.port), set()).add(a.start)
+    restarting = {
+        start
+        for w in plan.workers
+        if now.get((w.supervisor, w.port)) != {s for s, _ in w.executors}
+        for start, _ in w.executors
+    }
+    sources = {c.id for c in topology.components if c.kind == "spout"}
+    silent = {e.start for e in topology.executors if e.component in sources} & restarting
+    own = (e for e in traffic if e.topology == topology.id)
+    return sum(e.rate for e in own if e.to in restarting or e.from_ in silent)

@@ -85,6 +85,16 @@ def test_only_workers_that_change_count_as_restarts() -> None:
     assert (held.reason, held.value, held.threshold) == (Reason.GAIN_BELOW_COST, 1800.0, 2000.0)
 
 
+def test_spouts_that_restart_hold_up_what_they_would_send() -> None:
+    """Nothing arrives at spout 1, which joins 3 on its node; 800 tuples/s are late all the same."""
+    running = topology({("a", 1): (3,), ("b", 1): (1,), ("c", 1): (2, 4)})
+    joined: Slots = {("a", 1): (3,), ("a", 2): (1,), ("c", 1): (2, 4)}
+    for payback_s, reason in ((10.0, Reason.GAIN), (9.0, Reason.GAIN_BELOW_COST)):
+        config = DecideSection(consecutive_hits=1, restart_s=10, payback_s=payback_s)
+        found = one(judged([subject(running)], joined, config=config))
+        assert (found.reason, found.held_up) == (reason, (8000.0, 0.0))
+
+
 def test_advises_where_the_mode_is_advise() -> None:
     verdict = judged([subject(mode="advise")], PAIRED)
     assert (one(verdict).action, one(verdict).reason) == ("advise", Reason.GAIN)

@@ -8,9 +8,10 @@ from collections.abc import Collection, Sequence
 import msgspec
 
 from stormpilot.decide.budget import moved_executors, restarted_workers
+from stormpilot.decide.restarts import held_up_tps
 from stormpilot.history.replay.confirm import DAY_MS
 from stormpilot.history.replay.loads import loads
-from stormpilot.history.replay.play import Rules, held_up_tps
+from stormpilot.history.replay.play import Rules
 from stormpilot.history.replay.values import Move, Played, Step
 from stormpilot.model.compiled import NOWHERE, compile_model
 from stormpilot.model.cost import metrics

@@ -22,6 +22,7 @@ from stormpilot.decide.criteria import Criteria
 from stormpilot.decide.judge import judge
 from stormpilot.decide.memory import Memory
 from stormpilot.decide.reasons import Reason
+from stormpilot.decide.restarts import held_up_tps
 from stormpilot.errors import UsageError
 from stormpilot.history.replay.loads import loads
 from stormpilot.history.replay.values import Move, Played, Run, Setting, Step
@@ -343,20 +344,6 @@ class _Player:
             return Reason.INFEASIBLE, f"{answer.constraint}: {answer.text}"
         wrong = violations(model, answer)
         return answer if not wrong else (Reason.CONSTRAINT_BROKEN, str(wrong[0]))
-
-
-def held_up_tps(topology: Topology, plan: TopologyPlan, traffic: Sequence[Edge]) -> float:
-    """Tuples/s that arrive at executors in workers that the plan starts or restarts."""
-    now: dict[tuple[str, int], set[int]] = {}
-    for a in topology.assignment:
-        now.setdefault((a.supervisor, a.port), set()).add(a.start)
-    restarting = {
-        start
-        for w in plan.workers
-        if now.get((w.supervisor, w.port)) != {s for s, _ in w.executors}
-        for start, _ in w.executors
-    }
-    return sum(e.rate for e in traffic if e.topology == topology.id and e.to in restarting)
 
 
 def _executors(plan: TopologyPlan) -> list[tuple[int, int]]:
