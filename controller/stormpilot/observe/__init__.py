@@ -8,7 +8,7 @@
 - `build.py`: snapshots and rates into the planning model; `readiness.py`: what is missing for it; `capacity.py`,
   `memory.py`, `isolation.py`, `ras.py`, `users.py`, `storm_keys.py`, `standby.py`, `sources.py`, `waiting.py`: its
   parts.
-- `cpu_law.py`, `cpu_learner.py`: CPU that follows from places.
+- `cpu_law.py`, `cpu_learner.py`: CPU that follows from places. `last_measured.py`: executors that tell nothing now.
 - `observer.py`: all of these together, observation after observation.
 - `assess.py`, `assess_ras.py`: the model of a cluster without load reports, from Nimbus alone.
 """

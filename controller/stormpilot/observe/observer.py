@@ -22,6 +22,7 @@ from stormpilot.observe.cpu_law import Evidence
 from stormpilot.observe.cpu_learner import CpuLearner
 from stormpilot.observe.edges import Rates
 from stormpilot.observe.heap import HeapLearner
+from stormpilot.observe.last_measured import LastMeasured
 from stormpilot.observe.load import LoadHistory, Reading, Return
 from stormpilot.observe.past import Past
 from stormpilot.observe.reader import Reader, StoreSnapshot
@@ -113,6 +114,7 @@ class Observer:
         self._lately: dict[str, tuple[str, int]] = {}
         self._cpu = CpuLearner()
         self._heaps = HeapLearner()
+        self._last_measured = LastMeasured()
         self._past = Past()
         self._kept_profiles: tuple[object, int, dict[str, Profile]] | None = None
 
@@ -182,6 +184,7 @@ class Observer:
         window_ms = self._load.window_s * 1000
         rates = {t: self._history.rates(t, since_ms[t], now_ms) for t in self._topology_ids}
         self._cpu.keep_only(set(self._topology_ids))
+        self._last_measured.keep_only(self._topology_ids)
         self._cpu.remember(seen.moves)
         self._heaps.take(seen.topologies, self._reports, now_ms)
         belief = None if seen.cluster is None else self._believe(seen, seen.cluster, rates, now_ms)
@@ -270,6 +273,7 @@ class Observer:
             sharing_of(host_of, cluster.supervisors, seen.topologies.values()),
             self._hosts_ms,
         )
+        belief = self._last_measured.filled_in(belief)
         self._ignored.update(belief.ignored)
         refused = {t: ms for t, ms in self._history.ahead_ms.items() if not self._history.newest(t)}
         readiness = {t: _with_clock(r, refused[t]) if t in refused else r for t, r in belief.readiness.items()}

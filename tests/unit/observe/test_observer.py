@@ -98,3 +98,25 @@ def test_reports_that_are_refused_for_their_clock_are_told_from_none(hours: int,
     silent = Observer(Read(seen), LoadSection(), 0.8).observe(now_ms).belief
     assert silent is not None
     assert "refused" not in silent.readiness[job.id].text
+
+
+def test_workers_that_restart_keep_the_cpu_and_the_memory_that_were_measured_last() -> None:
+    """They tell nothing for a while; as light as an executor that nobody measured, they would let others come."""
+    there, job = cluster("a", "b"), topology(dict.fromkeys(range(1, 7), ("a", 6700)))
+    job = msgspec.structs.replace(job, components=[msgspec.structs.replace(c, memory_mb=0.0) for c in job.components])
+    reader = Read(StoreSnapshot(cluster=there, topologies={job.id: job}))
+    observer = Observer(reader, LoadSection(), 0.8)
+
+    def tasks_1_to_4(at_s: float, *reports: LoadReport) -> list[tuple[float, float, bool]]:
+        reader.reports = list(reports)
+        belief = observer.observe(T0_MS + int(at_s * 1000)).belief
+        assert belief is not None
+        return [(e.cpu_mhz, e.memory_mb, e.measured) for e in belief.model.topologies[0].executors[:4]]
+
+    for at_s in (30, 60):
+        before = tasks_1_to_4(at_s, report(at_s, cpu_s=0.4 * at_s, memory_mb=300.0))
+    assert all(cpu_mhz > 800 and memory_mb == 300 and measured for cpu_mhz, memory_mb, measured in before)
+    moved = topology(dict.fromkeys(range(1, 7), ("b", 6700)), version=2, components=job.components)
+    reader.seen = StoreSnapshot(cluster=there, topologies={job.id: moved})
+    after = tasks_1_to_4(90)
+    assert after == [(pytest.approx(cpu_mhz), memory_mb, False) for cpu_mhz, memory_mb, _ in before]
