@@ -10,6 +10,7 @@ from __future__ import annotations
 import uuid
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,10 @@ log = structlog.get_logger(__name__)
 
 MAX_ROWS_WAITING = 2_000_000
 """Rows kept for a flush that does not come; what is more is dropped and counted."""
+
+WRITERS = 16
+"""Files written at a time: each waits for its disk or store, a window has several for each topology, and a cycle waits
+for all of them."""
 
 Row = Mapping[str, Any]
 
@@ -61,18 +66,26 @@ class TrafficLog:
         Where a store elsewhere fails, the rest of this flush is lost too: each call may wait for long, in the cycle.
         """
         waiting, self._waiting, self._count = self._waiting, defaultdict(list), 0
-        away: OSError | pa.ArrowException | None = None
-        for (table, topology_id), rows in waiting.items():
-            if away is not None:
-                self._lose(len(rows), away)
-            elif rows:
+        away: list[OSError | pa.ArrowException] = []
+
+        def written(key: tuple[str, str | None], rows: list[Row]) -> OSError | pa.ArrowException | None:
+            """Why these are lost, if they are."""
+            if not away:
                 try:
-                    self._write(table, topology_id, rows, now_ms)
+                    self._write(*key, rows, now_ms)
                 except (OSError, pa.ArrowException) as e:
-                    self._lose(len(rows), e)
-                    away = None if self.place.local is not None or isinstance(e, PermissionError) else e
-                else:
+                    if self.place.local is not None or isinstance(e, PermissionError):
+                        return e
+                    away.append(e)
+            return away[0] if away else None
+
+        files = {key: rows for key, rows in waiting.items() if rows}
+        with ThreadPoolExecutor(WRITERS, "traffic-log") as pool:
+            for rows, why in zip(files.values(), pool.map(written, files, files.values()), strict=True):
+                if why is None:
                     self.rows_written += len(rows)
+                else:
+                    self._lose(len(rows), why)
         problems, self._problems = self._problems, {}
         for problem in (problems[cause] for cause in problems if cause not in self._failing):
             log.warning(
