@@ -149,6 +149,7 @@ class Recorder:
         self._window_from_ms = 0
         if self._traffic_log is not None:
             self._traffic_log.flush(now_ms)
+            self._house = retention.Housekeeping(self._traffic_log.place)  # another controller may merge from now on
 
     def _log_counters(self) -> dict[str, int]:
         kept = self._traffic_log

@@ -115,6 +115,7 @@ class Housekeeping:
         self._jumped = False
         self._left_out: set[str] = set()
         self._tables = deque(TABLES)
+        self._waiting: dict[str, Iterator[tuple[list[str], str]]] = {}  # by table, what this pass has not come to yet
         self._merged: set[tuple[str, str]] = set()  # tables and days of which nothing is left to merge
         self._failed: set[str] = set()  # what could not be merged, until all the rest was tried
         self._error: OSError | None = None
@@ -122,8 +123,9 @@ class Housekeeping:
     def merge(self, now_ms: int, enough: Callable[[], bool]) -> int:
         """Merge past hours and days, one of each table in turn, until nothing is left or `enough` says so.
 
-        At least one is tried where there is one. Returns how many were merged. A file that cannot be read is named
-        once, and left where it is.
+        At least one is tried where there is one. The next call goes on from there: of many files the listing takes
+        longer than a merge. Returns how many were merged. A file that cannot be read is named once, and left where it
+        is.
 
         Raises
         ------
@@ -131,7 +133,7 @@ class Housekeeping:
             The first of those files that could not be written or removed, or of those folders that could not be listed;
             the others were merged all the same.
         """
-        waiting = {table: self._partitions(table, now_ms) for table in self._tables}
+        waiting = self._waiting = self._waiting or {table: self._partitions(table, now_ms) for table in self._tables}
         merged = 0
         while waiting:
             table = self._tables[0]

@@ -296,6 +296,20 @@ def test_merging_goes_on_where_its_time_was_used_and_leaves_no_table_out(tmp_pat
     assert set(files_by_table(tmp_path).values()) == {3 * 3 + 1}
 
 
+def test_merging_that_goes_on_lists_no_folder_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The listing of 90,000 files took the time of a call, so that hardly one hour was merged in it, and ever fewer."""
+    listed: list[str] = []
+    files_of = LogPlace.files
+    monkeypatch.setattr(LogPlace, "files", lambda place, below="": listed.append(below) or files_of(place, below))
+    house = retention.Housekeeping(place_of(tmp_path))
+    for i in range(3):
+        fill(tmp_path, T0_MS + i, 4)
+    for _ in range(4 * len(TABLES)):
+        assert house.merge(T0_MS + HOUR_MS, lambda: True) == 1
+    assert sorted(listed) == sorted(f"{table}/date=2025-11-21" for table in TABLES)
+    assert set(files_by_table(tmp_path).values()) == {4}
+
+
 def test_a_day_that_was_not_merged_while_it_was_young_is_merged_later(tmp_path: Path) -> None:
     for days in range(6):
         for i in range(3):
