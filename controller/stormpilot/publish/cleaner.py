@@ -18,6 +18,10 @@ from stormpilot.zookeeper.paths import Paths
 log = structlog.get_logger(__name__)
 GRACE_MS = 3_600_000
 """Time that a topology must be gone: a Nimbus that lost its memory for a while costs no history."""
+KEPT_MINED = 5_000
+"""Of so many topologies that are gone stays what was mined: a folder of twice as many is not read any more."""
+AT_ONCE = 100
+"""Topologies of which a cycle removes what was mined, at most: each costs some calls."""
 
 
 class Cleaner:
@@ -54,14 +58,22 @@ class Cleaner:
         return removed
 
     def clean_mined(self, told_ms: Mapping[str, int], alive: Collection[str], oldest_ms: int) -> list[str]:
-        """Remove what was mined of topologies that are gone, once it is older than `oldest_ms`; the ids of these.
+        """Remove what was mined of topologies that are gone, once it is older than `oldest_ms`, or beyond `KEPT_MINED`.
 
-        `told_ms`: until when it tells, by topology id.
+        Returns the ids of these. `told_ms`: until when it tells, by topology id; of what could not be read that is when
+        it was written. Until then it serves a topology that is submitted anew under the same name.
 
-        Until then it serves a topology that is submitted anew under the same name. Raises `DeposedError` as `clean`.
+        Raises `DeposedError` as `clean`.
         """
         removed = []
-        due = sorted(i for i, at_ms in told_ms.items() if i not in alive and at_ms < oldest_ms)
+        folder = self._publisher.paths.thresholds()
+        left = [i for i in self._names(folder) if i not in alive]
+        unread = [i for i in left if i not in told_ms]
+        stats = self._zookeeper.stats([f"{folder}/{i}" for i in unread])
+        at_ms = {i: s.written_at_ms for i, s in zip(unread, stats, strict=True) if s is not None}
+        at_ms |= {i: told_ms[i] for i in left if i in told_ms}
+        oldest = sorted(at_ms, key=lambda i: (at_ms[i], i))
+        due = [i for n, i in enumerate(oldest) if at_ms[i] < oldest_ms or len(oldest) - n > KEPT_MINED][:AT_ONCE]
         for i in due:
             self._publisher.write([])  # only while we lead
             if self._remove(i, [self._publisher.paths.thresholds(i), self._publisher.paths.profile(i)]):

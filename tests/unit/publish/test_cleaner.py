@@ -100,3 +100,26 @@ def test_what_was_mined_of_a_dead_topology_goes_once_it_is_too_old(zookeeper: Me
     assert c.clean_mined(mined_at_ms, {ALIVE}, oldest_ms=6) == [DEAD]
     assert zookeeper.read([PATHS.thresholds(DEAD), PATHS.profile(DEAD)]) == [None, None]
     assert zookeeper.read([PATHS.thresholds(ALIVE)]) != [None]
+
+
+def test_what_was_mined_and_cannot_be_read_goes_by_the_time_when_it_was_written(zookeeper: MemoryZooKeeper) -> None:
+    """A folder with too many children is not read: a new leader never removed anything of it."""
+    c = cleaner(zookeeper)
+    assert c.clean_mined({}, {ALIVE}, oldest_ms=0) == []
+    assert c.clean_mined({}, {ALIVE}, oldest_ms=1) == [DEAD]
+    assert zookeeper.read([PATHS.thresholds(DEAD)]) == [None]
+    assert zookeeper.read([PATHS.thresholds(ALIVE)]) != [None]
+
+
+def test_what_was_mined_of_the_topologies_that_are_gone_longest_goes_where_there_is_much(
+    zookeeper: MemoryZooKeeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stormpilot.publish.cleaner.KEPT_MINED", 2)
+    told_ms = {f"etl-{n}-1-1763690000": n for n in range(5)} | {ALIVE: 0}
+    for i in told_ms:
+        zookeeper.put(PATHS.thresholds(i), b"{}")
+    zookeeper.delete(PATHS.thresholds(DEAD))
+    c = cleaner(zookeeper)
+    assert c.clean_mined(told_ms, {ALIVE}, oldest_ms=0) == [f"etl-{n}-1-1763690000" for n in range(3)]
+    assert c.clean_mined(told_ms, {ALIVE}, oldest_ms=0) == []
+    assert zookeeper.read([PATHS.thresholds(ALIVE)]) != [None]
