@@ -36,11 +36,14 @@ def path_in(directory: str | None) -> Path | None:
     return None if directory is None or "://" in directory else Path(directory) / FILE
 
 
-def read(path: Path) -> Iterator[AuditRecord]:
-    """The records of a file, oldest first; a torn line (the machine went down) is left out."""
+def read(path: Path, newest: int | None = None) -> Iterator[AuditRecord]:
+    """The records of a file, oldest first; a torn line (the machine went down) is left out.
+
+    With `newest` those of so many lines at its end: decoding is what costs, and a file of a year has millions.
+    """
     try:
         with path.open("rb") as lines:
-            for number, line in enumerate(lines, 1):
+            for number, line in deque(enumerate(lines, 1), newest) if newest else enumerate(lines, 1):
                 if line.strip():
                     try:
                         yield decode(line, AuditRecord, f"{path}:{number}")
@@ -114,7 +117,8 @@ class AuditLog:
 
     def _append(self, file: Path, records: Mapping[str, AuditRecord]) -> None:
         if self._copied is None:  # as many as may lie in ZooKeeper: the leader before may have ended while it copied
-            self._copied = deque((r.id for r in read(file)), maxlen=MOST_UNCOPIED + 4 * KEPT)
+            most = MOST_UNCOPIED + 4 * KEPT
+            self._copied = deque((r.id for r in read(file, most)), most)
         known = set(self._copied)
         self._seen.update(n for n, r in records.items() if r.id in known)
         fresh = [r for r in records.values() if r.id not in known]

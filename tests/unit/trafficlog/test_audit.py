@@ -121,6 +121,22 @@ def test_a_leader_that_takes_over_from_one_that_copied_many_doubles_none(
     assert [r.id for r in audit.read(file)] == [f"a-{n}" for n in range(1, 31)]
 
 
+def test_a_leader_that_takes_over_decodes_the_end_of_the_file_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its first cycle waited for a minute where the audit of a year has two million records."""
+    monkeypatch.setattr(audit, "KEPT", 1)
+    monkeypatch.setattr(audit, "MOST_UNCOPIED", 3)
+    zookeeper, file, decoded = MemoryZooKeeper(lambda: 0), tmp_path / audit.FILE, list[str]()
+    file.write_bytes(b"".join(encode(record(n)) + b"\n" for n in range(50)))
+    put(zookeeper, 49, 50)
+    decode = audit.decode
+    monkeypatch.setattr(audit, "decode", lambda line, kind, at: decoded.append(at) or decode(line, kind, at))
+    audit.AuditLog(zookeeper, PATHS, file).keep()  # type: ignore[arg-type]
+    assert decoded == [f"{file}:{n}" for n in range(44, 51)]
+    assert [r.id for r in audit.read(file)] == [f"a-{n}" for n in range(51)]
+
+
 def test_a_record_that_was_written_though_the_disk_did_not_say_so_is_not_doubled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
