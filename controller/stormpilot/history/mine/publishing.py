@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
 import msgspec
@@ -52,9 +53,12 @@ def publish(mined: Sequence[Mined], store: Store, paths: Paths, history: History
     RefusedError, UsageError
         Numbers that cannot be written, the first of them; those of all other topologies are.
     """
-    running = store.children([paths.topology()])[0]
+    running, known = store.children([paths.topology(), paths.thresholds()])
+    former = by_name(known)
     return written_of_each(
-        mined, lambda m: _publish(m, running, store, paths, history), lambda m: m.thresholds.topology_name
+        mined,
+        lambda m: _publish(m, running, former[m.thresholds.topology_name], store, paths, history),
+        lambda m: m.thresholds.topology_name,
     )
 
 
@@ -75,11 +79,13 @@ def written_of_each(
     return written
 
 
-def _publish(m: Mined, running: Sequence[str], store: Store, paths: Paths, history: HistorySection | None) -> list[str]:
+def _publish(
+    m: Mined, running: Sequence[str], known: Sequence[str], store: Store, paths: Paths, history: HistorySection | None
+) -> list[str]:
     written = []
     name = m.thresholds.topology_name
     ids = {m.thresholds.topology_id, *(i for i in running if name_of(i) == name)}
-    former = sorted(of_name(store, paths, name), key=lambda t: t.mined_at_ms, reverse=True)
+    former = sorted(of_name(store, paths, name, known), key=lambda t: t.mined_at_ms, reverse=True)
     recommended = [t.recommendation for t in former if t.recommendation is not None]
     newest = max(recommended, key=lambda r: r.replayed_at_ms, default=None)
     in_force = [t for t in former if not too_old(t, history or HistorySection(), m.thresholds.mined_at_ms)]
@@ -88,11 +94,11 @@ def _publish(m: Mined, running: Sequence[str], store: Store, paths: Paths, histo
     for topology_id in sorted(ids):
         before = _before(store, paths.thresholds(topology_id))
         own = None if before is None else before.recommendation
-        known = sorted(in_force, key=lambda t: t.topology_id != topology_id)  # its own first, then the newest
+        own_first = sorted(in_force, key=lambda t: t.topology_id != topology_id)  # its own first, then the newest
         thresholds = msgspec.structs.replace(
             m.thresholds,
             topology_id=topology_id,
-            entries=[_limit(e, known) for e in m.thresholds.entries],
+            entries=[_limit(e, own_first) for e in m.thresholds.entries],
             recommendation=own or newest,
         )
         store.put(paths.thresholds(topology_id), encode(thresholds))
@@ -121,10 +127,18 @@ def _limit(entry: ThresholdEntry, known: Sequence[Thresholds]) -> ThresholdEntry
     return msgspec.structs.replace(before, text=f"{before.text.partition(EARLIER)[0]}{EARLIER}{now}")
 
 
-def of_name(store: Store, paths: Paths, name: str) -> list[Thresholds]:
-    """Thresholds of all ids that a topology had, as far as they can be read."""
+def by_name(topology_ids: Iterable[str]) -> Mapping[str, Sequence[str]]:
+    """Ids by the name of their topology; none for a name that has none."""
+    found = defaultdict[str, list[str]](list)
+    for i in topology_ids:
+        found[name_of(i)].append(i)
+    return found
+
+
+def of_name(store: Store, paths: Paths, name: str, topology_ids: Iterable[str]) -> list[Thresholds]:
+    """Thresholds of all these ids that a topology had, as far as they can be read."""
     found = list[Thresholds]()
-    for path in (paths.thresholds(i) for i in store.children([paths.thresholds()])[0] if name_of(i) == name):
+    for path in map(paths.thresholds, topology_ids):
         node = store.read([path])[0]
         if node is not None:
             with contextlib.suppress(UsageError):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from stormpilot.history.mine.publishing import Store, of_name, written_of_each
+from stormpilot.history.mine.publishing import Store, by_name, of_name, written_of_each
 from stormpilot.history.replay.choose import Verdict, of_each_name
 from stormpilot.history.replay.limits import differing, sentences
 from stormpilot.history.replay.study import Replay
@@ -28,19 +28,22 @@ def publish(replay: Replay, store: Store, paths: Paths) -> list[str]:
         A recommendation that cannot be written, or what is there cannot be read (`trafficlog mine` replaces it), the
         first of them; those of all other topologies are written.
     """
-    running = store.children([paths.topology()])[0]
+    running, known = store.children([paths.topology(), paths.thresholds()])
+    former = by_name(known)
     return written_of_each(
         of_each_name(replay.verdicts).values(),
-        lambda v: _publish(replay, v, running, store, paths),
+        lambda v: _publish(replay, v, running, former[v.topology_name], store, paths),
         lambda v: v.topology_name,
     )
 
 
-def _publish(replay: Replay, verdict: Verdict, running: Sequence[str], store: Store, paths: Paths) -> list[str]:
+def _publish(
+    replay: Replay, verdict: Verdict, running: Sequence[str], known: Sequence[str], store: Store, paths: Paths
+) -> list[str]:
     written = []
     ids = {v.topology_id for v in replay.verdicts if v.topology_name == verdict.topology_name}
     ids |= {i for i in running if name_of(i) == verdict.topology_name}
-    mined = [t for t in of_name(store, paths, verdict.topology_name) if t.entries]
+    mined = [t for t in of_name(store, paths, verdict.topology_name, known) if t.entries]
     newest = max(mined, key=lambda t: t.mined_at_ms, default=None)
     for topology_id in sorted(ids):
         path = paths.thresholds(topology_id)

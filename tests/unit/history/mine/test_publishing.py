@@ -55,6 +55,27 @@ def mined() -> Mined:
     return Mined(thresholds=thresholds, profile=profile)
 
 
+def test_names_of_topologies_are_listed_once_however_many_were_mined() -> None:
+    """Names with timestamps: thousands of lists of thousands of ids took minutes, and gigabytes of ZooKeeper."""
+    listed: list[str] = []
+
+    class Listing(Store):
+        def children(self, paths: Sequence[str]) -> list[list[str]]:
+            listed.extend(paths)
+            return super().children(paths)
+
+    each = [
+        msgspec.structs.replace(
+            mined(),
+            thresholds=msgspec.structs.replace(mined().thresholds, topology_id=f"etl{n}-1-2", topology_name=name),
+        )
+        for n in range(5)
+        for name in [f"etl{n}"]
+    ]
+    assert publish(each, Listing(), PATHS) == [f"etl{n}-1-2" for n in range(5)]
+    assert sorted(listed) == [PATHS.thresholds(), PATHS.topology()]
+
+
 def test_a_topology_submitted_again_gets_the_thresholds_of_its_name() -> None:
     store = Store({PATHS.topology(NEW): b"", PATHS.topology(OTHER): b""})
     assert publish([mined()], store, PATHS) == [OLD, NEW]
