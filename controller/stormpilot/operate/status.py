@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from shlex import quote
@@ -20,7 +21,6 @@ from stormpilot.operate.hosts import hosts
 from stormpilot.operate.pauses import mode_of
 from stormpilot.operate.rollouts import progress
 from stormpilot.operate.troubles import trouble_lines, worst_first
-from stormpilot.operate.views import executors_on
 from stormpilot.printable import listed
 from stormpilot.zookeeper.paths import Paths
 
@@ -165,9 +165,14 @@ def _settings(seen: StoreSnapshot, now_ms: int, pauses: Mapping[str, PauseSettin
 
     unread = sorted(seen.unreadable_topologies)
 
+    on = {h: Counter[str]() for h in (None, *host.values())}  # None: of supervisors that are gone, as `executors_on`
+    for t in seen.topologies.values():
+        for e in t.executors:
+            if e.supervisor:
+                on[host.get(e.supervisor)][t.name] += 1
+
     def left(there: str) -> dict[str, int]:
-        counts = {t.name: executors_on(t, there, host) for t in seen.topologies.values()}
-        return {name: n for name, n in sorted(counts.items()) if n}
+        return dict(sorted(on[there if there in on else None].items()))
 
     def named(key: str) -> str:
         return "everything" if key == ALL else name_of_setting_key(key)

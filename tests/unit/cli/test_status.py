@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +14,7 @@ from doubles.snapshots import T0_MS, cluster, everywhere, report, supervisor, to
 from stormpilot.cli import output
 from stormpilot.cli import status as command
 from stormpilot.messages.controller_state import ControllerState, TopologyView
-from stormpilot.messages.core import StatusMessage
+from stormpilot.messages.core import ExecutorPart, StatusMessage
 from stormpilot.messages.load import LoadReport
 from stormpilot.messages.settings import (
     ALL,
@@ -280,6 +281,27 @@ def test_a_topology_without_a_plan_that_needs_sites_is_not_placed_by_storm() -> 
     text = "no plan; lost and new executors are placed by the sites of their components"
     (row,) = gathered(healthy(plans={}, statuses={ID: shim_says("fallback", "NO_PLAN", text)}))["topologies"]
     assert row["text"] == "placed by the sites of its components"
+
+
+def test_executors_are_counted_once_however_many_hosts_are_drained() -> None:
+    """Hosts that an autoscaling group replaced stay drained: with 3,000 of them `status` took seconds."""
+    looked = []
+
+    class Executors(list[ExecutorPart]):
+        def __iter__(self) -> Iterator[ExecutorPart]:
+            looked.append(self)
+            return super().__iter__()
+
+    def looks(hosts: int) -> int:
+        looked.clear()
+        drains = {f"gone-{n}": DrainSetting(host=f"gone-{n}") for n in range(hosts)}
+        own = topology(everywhere({("a", 6700): (1, 2, 5), ("b", 6700): (3, 4), ("c", 6700): (6,)}))
+        own = msgspec.structs.replace(own, executors=Executors(own.executors))
+        shown = gathered(healthy(topologies={ID: own}, settings=Settings(drains=drains)))["settings"]["drains"]
+        assert [d["remaining"] for d in shown] == [{"flights": 1}] * hosts, "c is gone, and its worker may run there"
+        return len(looked)
+
+    assert looks(10) == looks(1)
 
 
 @pytest.mark.usefixtures("plain")
