@@ -26,10 +26,10 @@ class Carried:
     bound: str
 
 
-def carried_ratio(compiled: Compiled, placement: Ints, cpu_mhz: Floats | None = None) -> float:
+def carried_ratio(compiled: Compiled, placement: Ints) -> float:
     """Of all topologies together: how many times their present rates a complete placement (E slots) carries."""
     c = compiled
-    cpu = c.cpu_mhz if cpu_mhz is None else cpu_mhz
+    cpu = c.cpu_mhz
     if not len(cpu):
         return MOST_RATIO
     node = c.slot_node[placement]

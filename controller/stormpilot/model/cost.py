@@ -34,33 +34,18 @@ METRICS: dict[str, str] = {
 }
 
 
-@dataclass(frozen=True)
-class Distances:
-    """Weights of a tuple by how far it goes; the defaults are those of docs/planners/best.md."""
-
-    same_worker: float = 0.0
-    same_node: float = 1.0
-    same_rack: float = 2.0
-    other_rack: float = 3.0
+SAME_NODE, SAME_RACK, OTHER_RACK = 1.0, 2.0, 3.0
+"""Distances of a tuple that leaves its worker (docs/planners/best.md)."""
 
 
-DEFAULT_DISTANCES = Distances()
-
-
-def metrics(compiled: Compiled, placement: Ints, distances: Distances = DEFAULT_DISTANCES) -> dict[str, float]:
+def metrics(compiled: Compiled, placement: Ints) -> dict[str, float]:
     """Every metric of `METRICS` for a complete placement (E slots)."""
     worker, node, rack = pair_crossings(compiled, placement)
     total = compiled.total_tps
     inter_worker = float(compiled.pair_tps[worker].sum())
     inter_node = float(compiled.pair_tps[node].sum())
     inter_rack = float(compiled.pair_tps[rack].sum())
-    d = distances
-    cost = (
-        d.same_worker * (total - inter_worker)
-        + d.same_node * (inter_worker - inter_node)
-        + d.same_rack * (inter_node - inter_rack)
-        + d.other_rack * inter_rack
-    )
+    cost = network_cost_tps(inter_worker, inter_node, inter_rack)
     load = node_load_mhz(compiled, placement)
     over = np.maximum(load - compiled.node_limit_mhz, 0.0)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -73,8 +58,8 @@ def metrics(compiled: Compiled, placement: Ints, distances: Distances = DEFAULT_
         "inter_worker_tps": inter_worker,
         "inter_worker_share": inter_worker / total if total else 0.0,
         "total_tps": total,
-        "network_cost_tps": float(cost),
-        "ras_network_metric": ras_network_metric(compiled, placement, distances),
+        "network_cost_tps": cost,
+        "ras_network_metric": ras_network_metric(compiled, placement),
         "workers": float(len(used)),
         "nodes": float(len(np.unique(compiled.slot_node[used]))),
         "max_load_ratio": float(ratio.max(initial=0.0)),
@@ -85,6 +70,11 @@ def metrics(compiled: Compiled, placement: Ints, distances: Distances = DEFAULT_
         "restarted_workers": float(len(moved.restarted_slots)),
         "restarted_executors": float(len(moved.restarted)),
     }
+
+
+def network_cost_tps(inter_worker: float, inter_node: float, inter_rack: float) -> float:
+    """Tuples/s x distance, from tuples/s between workers, those between nodes, and those between racks."""
+    return SAME_NODE * (inter_worker - inter_node) + SAME_RACK * (inter_node - inter_rack) + OTHER_RACK * inter_rack
 
 
 def pair_crossings(compiled: Compiled, placement: Ints) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -121,7 +111,7 @@ def node_memory_mb(compiled: Compiled, placement: Ints) -> Floats:
     return np.bincount(node, compiled.memory_mb[placed], compiled.nodes).astype(np.float64)
 
 
-def ras_network_metric(compiled: Compiled, placement: Ints, distances: Distances = DEFAULT_DISTANCES) -> float:
+def ras_network_metric(compiled: Compiled, placement: Ints) -> float:
     """Mean over executors that send of the mean distance to the executors they send to [RAS].
 
     Connections are those of the component graph; in a topology whose graph is not known, the measured ones.
@@ -146,10 +136,9 @@ def ras_network_metric(compiled: Compiled, placement: Ints, distances: Distances
                 continue
             in_worker, on_host, in_rack, in_both = (_count(p[a], p[b]) for p in (placement, host, rack, both))
             distance[a] += (
-                distances.same_worker * in_worker
-                + distances.same_node * (on_host - in_worker)
-                + distances.same_rack * (in_rack - in_both)
-                + distances.other_rack * (len(b) - in_rack - on_host + in_both)
+                SAME_NODE * (on_host - in_worker)
+                + SAME_RACK * (in_rack - in_both)
+                + OTHER_RACK * (len(b) - in_rack - on_host + in_both)
             )
             targets[a] += len(b)
     if measured:
@@ -157,12 +146,8 @@ def ras_network_metric(compiled: Compiled, placement: Ints, distances: Distances
         a, b = compiled.sent_from[own], compiled.sent_to[own]
         steps = np.where(
             placement[a] == placement[b],
-            distances.same_worker,
-            np.where(
-                host[a] == host[b],
-                distances.same_node,
-                np.where(rack[a] == rack[b], distances.same_rack, distances.other_rack),
-            ),
+            0.0,
+            np.where(host[a] == host[b], SAME_NODE, np.where(rack[a] == rack[b], SAME_RACK, OTHER_RACK)),
         )
         distance += np.bincount(a, weights=steps, minlength=compiled.executors)
         targets += np.bincount(a, minlength=compiled.executors)
@@ -227,7 +212,7 @@ def current_plan(model: Model) -> Plan | None:
     return compiled.plan_of(compiled.current)
 
 
-def evaluate(model: Model, plan: Plan, distances: Distances = DEFAULT_DISTANCES) -> dict[str, float]:
+def evaluate(model: Model, plan: Plan) -> dict[str, float]:
     """The metrics of a complete plan of this model."""
     compiled = compile_model(model)
-    return metrics(compiled, compiled.slots_of(plan), distances)
+    return metrics(compiled, compiled.slots_of(plan))

@@ -79,13 +79,13 @@ def latency_ms(
     return found
 
 
-def calibrations_of(compiled: Compiled, hops: Hops = DEFAULT_HOPS) -> dict[str, Calibration]:
+def calibrations_of(compiled: Compiled) -> dict[str, Calibration]:
     """Calibrations of the topologies that run as a whole and whose latency was measured, by topology id.
 
     What was measured beyond the model stays as it is. Where less was measured than the model says, the model is too
     high everywhere by that ratio.
     """
-    return _Times(compiled, hops).calibrations()
+    return _Times(compiled, DEFAULT_HOPS).calibrations()
 
 
 def with_times_of(before: Model, after: Model) -> Model:

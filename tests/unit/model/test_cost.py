@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from stormpilot.model.compiled import compile_model
-from stormpilot.model.cost import Distances, metrics
+from stormpilot.model.cost import metrics
 from stormpilot.model.values import Assigned, Component, Edge, Executor, Input, Model, Supervisor, Topology
 
 # Executors 1 to 5 in the slots below; a and b share a rack. 1 and 2 share a worker, 3 is beside them, 4 is on the other
@@ -43,12 +43,6 @@ def test_traffic_is_split_by_how_far_it_goes() -> None:
     assert m["inter_node_tps"] == pytest.approx(20 + 7)
     assert m["inter_node_share"] == pytest.approx(27 / 177)
     assert m["network_cost_tps"] == pytest.approx(50 * 1 + 20 * 2 + 7 * 3)
-
-
-def test_distances_can_be_weighted_otherwise() -> None:
-    compiled = compile_model(cluster())
-    m = metrics(compiled, compiled.current, Distances(same_worker=1, same_node=2, same_rack=4, other_rack=8))
-    assert m["network_cost_tps"] == pytest.approx(100 * 1 + 50 * 2 + 20 * 4 + 7 * 8)
 
 
 def test_the_ras_metric_is_the_mean_of_mean_distances_over_connections() -> None:

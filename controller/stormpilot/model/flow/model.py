@@ -18,7 +18,7 @@ import msgspec
 import numpy as np
 
 from stormpilot.model.compiled import Compiled, Floats, Ints, compile_model
-from stormpilot.model.cost import DEFAULT_DISTANCES, Distances
+from stormpilot.model.cost import network_cost_tps
 from stormpilot.model.flow import arrays
 from stormpilot.model.flow.arrays import Flows
 from stormpilot.model.flow.build import FOLLOWING, Rules, cpu_laws, flows_of
@@ -76,14 +76,11 @@ class FlowModel:
     shuffled_tps: float
     work: tuple[Floats, Floats, Ints, Floats] | None = None
 
-    def predict(self, placement: Ints, distances: Distances = DEFAULT_DISTANCES) -> Prediction:
+    def predict(self, placement: Ints) -> Prediction:
         """Traffic and CPU under a complete placement (E slots)."""
         c = self.compiled
         received, cpu, by_distance, _ = self._followed(placement)
         everything, workers, hosts, racks, full_mhz = (float(x) for x in by_distance)
-        d = distances
-        cost = d.same_worker * (everything - workers) + d.same_node * (workers - hosts)
-        cost += d.same_rack * (hosts - racks) + d.other_rack * racks
         load = np.bincount(c.slot_node[placement], weights=cpu, minlength=c.nodes).astype(np.float64)
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = np.where(load > 0, load / c.node_limit_mhz, 0.0)
@@ -91,7 +88,7 @@ class FlowModel:
             total_tps=everything,
             inter_node_tps=max(hosts, 0.0),
             inter_worker_tps=max(workers, 0.0),
-            network_cost_tps=cost,
+            network_cost_tps=network_cost_tps(workers, hosts, racks),
             received_tps=received,
             cpu_mhz=cpu,
             node_load_mhz=load,

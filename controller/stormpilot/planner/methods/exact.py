@@ -79,21 +79,11 @@ class Optimum:
     bound: float
     proved: bool
 
-    @property
-    def gap(self) -> float:
-        """Greatest distance of the plan from the optimum, as a part of the bound (0 when proved)."""
-        if self.proved or self.value == self.bound:
-            return 0.0
-        return (self.value - self.bound) / self.bound if self.bound > 0 else math.inf
 
-
-def optimum(
-    model: Model, budget_s: float, *, exact_workers: bool = False, seed: int = 0, left_s: LeftS = lambda: math.inf
-) -> Optimum:
+def optimum(model: Model, budget_s: float) -> Optimum:
     """The least inter-node traffic of any plan of this model; `RefusedError` where no plan exists."""
     frame = frame_of(compile_model(model))
-    params = Params(budget_s=budget_s, exact_workers=exact_workers)
-    answer = solve(frame, params, np.random.default_rng(seed), left_s)
+    answer = solve(frame, Params(budget_s=budget_s), np.random.default_rng(0), lambda: math.inf)
     if isinstance(answer, Infeasible):
         raise RefusedError(answer.text)
     return answer[1]
