@@ -121,7 +121,7 @@ class Placer:
     def publish(self, plans: Mapping[str, Plan]) -> dict[str, str]:
         """Publish; topology id -> plan id."""
         now_ms = time.time_ns() // 1_000_000
-        plan_set = PlanSet(f"r-{uuid.uuid4().hex[:8]}", self._publisher.epoch.number, now_ms, list(plans), "bench-flow")
+        plan_set = PlanSet(f"r-{uuid.uuid4().hex[:8]}", self._publisher.epoch.number, now_ms, list(plans))
         entries = []
         for topology_id, plan in plans.items():
             decision = Decision(topology_id, "publish", Reason.GAIN, "a placement of the benchmark")

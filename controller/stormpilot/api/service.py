@@ -17,7 +17,7 @@ from stormpilot.config import Config, EventKind, NotifySection, zookeeper_login
 from stormpilot.config.reload import Reload
 from stormpilot.decide.report import CycleReport
 from stormpilot.messages.controller_state import ControllerState
-from stormpilot.notify.events import Event, EventDetector, Status
+from stormpilot.notify.events import Event, EventDetector
 from stormpilot.observe.observer import Observation
 from stormpilot.zookeeper.client import ZooKeeper
 
@@ -209,6 +209,6 @@ class Service:
         if old is not None:
             old.stop(wait=False)
 
-    def _tell(self, kind: EventKind, text: str, status: Status = "info") -> None:
+    def _tell(self, kind: EventKind, text: str) -> None:
         if self._webhook is not None:
-            self._webhook.offer(Event(event=kind, status=status, at_ms=clock.now_ms(), text=text))
+            self._webhook.offer(Event(event=kind, status="info", at_ms=clock.now_ms(), text=text))

@@ -17,7 +17,7 @@ from stormpilot.errors import StormpilotError, UnreachableError
 from stormpilot.messages.controller_state import ControllerState
 from stormpilot.messages.core import decode
 from stormpilot.model.values import Model
-from stormpilot.observe.reader import Reader, StoreSnapshot
+from stormpilot.observe.reader import Reader
 from stormpilot.operate import Operator
 from stormpilot.operate.pauses import pauses
 from stormpilot.operate.status import gather
@@ -115,10 +115,6 @@ class Source:
         """Something was changed: the next status is read again."""
         with self._lock:
             self._kept = None
-
-    def seen(self) -> StoreSnapshot:
-        """One reading of everything but load reports."""
-        return Reader(self.zookeeper, self.paths).read()
 
     def operator(self, who: str = "", why: str = "", dry_run: bool = False) -> Operator:
         """Somebody who acts, or only looks."""

@@ -181,7 +181,7 @@ class PlanDispatcher:
     ) -> dict[str, HistoryEntry]:
         """The plans of one plan set, by topology id; a proposal gets an id of its own."""
         observation = situation.observation
-        plan_set = PlanSet(f"r-{self.new_id()}", self.publisher.epoch.number, self.clock_ms(), ids, self.name)
+        plan_set = PlanSet(f"r-{self.new_id()}", self.publisher.epoch.number, self.clock_ms(), ids)
         rooms = situation.rooms.of(ids)
         entries = {}
         for t in ids:

@@ -169,7 +169,7 @@ class LocalCluster:
         """Folders of the workers' logs, one per topology and port that ever ran here."""
         return sorted(self.layout.logs.glob("supervisor-*/workers-artifacts/*/*/"))
 
-    def kill_daemon(self, daemon: str, timeout_s: float = 60.0) -> None:
+    def kill_daemon(self, daemon: str) -> None:
         """Kill a daemon as a crash would (SIGKILL) and wait until it is gone; workers of a supervisor stay.
 
         It stays down until it is started; one that ends in any other way is started again.
@@ -181,7 +181,7 @@ class LocalCluster:
             pid = self._order("kill", daemon)
         except UnreachableError:  # without its keeper, nobody starts it again
             os.kill(pid, signal.SIGKILL)
-        self._wait(lambda: self._ended(daemon, pid), timeout_s, f"{daemon} to end")
+        self._wait(lambda: self._ended(daemon, pid), 60.0, f"{daemon} to end")
 
     def start_daemon(self, daemon: str, timeout_s: float = 300.0) -> None:
         """Start a daemon that is not running and wait until it serves.

@@ -138,11 +138,11 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     def __post_init__(self) -> None:
         check_name(self.name)
-        _in_range("supervisors", self.supervisors, 1, MAX_SUPERVISORS)
-        _in_range("slots", self.slots, 1, MAX_SLOTS)
-        _in_range("racks", self.racks, 1, MAX_SUPERVISORS)
-        _in_range("zookeepers", self.zookeepers, 1, 9)
-        _in_range("nimbuses", self.nimbuses, 1, MAX_NIMBUSES)
+        _in_range("supervisors", self.supervisors, MAX_SUPERVISORS)
+        _in_range("slots", self.slots, MAX_SLOTS)
+        _in_range("racks", self.racks, MAX_SUPERVISORS)
+        _in_range("zookeepers", self.zookeepers, 9)
+        _in_range("nimbuses", self.nimbuses, MAX_NIMBUSES)
         if self.zookeepers % 2 == 0:
             raise UsageError(f"zookeepers: expected an odd number (a majority must be possible), got {self.zookeepers}")
         for site in self.sites:
@@ -190,6 +190,6 @@ def check_name(name: str) -> None:
         )
 
 
-def _in_range(field: str, value: int, least: int, most: int) -> None:
-    if not least <= value <= most:
-        raise UsageError(f"{field}: expected {least} to {most}, got {value}")
+def _in_range(field: str, value: int, most: int) -> None:
+    if not 1 <= value <= most:
+        raise UsageError(f"{field}: expected 1 to {most}, got {value}")

@@ -89,8 +89,8 @@ class ClusterStatus(msgspec.Struct, frozen=True, rename="camel"):
     nimbus_error: str | None
 
 
-def status_of(cluster: LocalCluster, timeout_s: float = 5.0) -> ClusterStatus:
-    """Look at a cluster now; `timeout_s` is how long Nimbus may take to answer."""
+def status_of(cluster: LocalCluster) -> ClusterStatus:
+    """Look at a cluster now."""
     now = time.time()
     description = cluster.description
     recorded = state.read_processes(cluster.layout)
@@ -102,7 +102,7 @@ def status_of(cluster: LocalCluster, timeout_s: float = 5.0) -> ClusterStatus:
     if alive:
         error = ""
         try:
-            with Nimbus.connect(cluster.nimbus_address, timeout_s) as nimbus:
+            with Nimbus.connect(cluster.nimbus_address, 5.0) as nimbus:
                 used = {s.id: s.used_slots for s in nimbus.supervisors()}
                 topologies = nimbus.topologies()
         except StormpilotError as e:

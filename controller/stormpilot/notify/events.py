@@ -8,7 +8,7 @@ its gate was asked and is open: while an earlier one holds, such as a pause, nob
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Literal, get_args
+from typing import Literal
 
 import msgspec
 
@@ -21,7 +21,6 @@ from stormpilot.messages.controller_state import ControllerState
 from stormpilot.printable import counted
 
 Status = Literal["info", "firing", "resolved"]
-KINDS: tuple[EventKind, ...] = get_args(EventKind)
 BEGAN: Mapping[Began, tuple[EventKind, Status]] = {
     Began.MOVE_WORSE: ("move_worse", "info"),
     Began.MOVE_WITHOUT_GAIN: ("move_without_gain", "info"),

@@ -44,7 +44,6 @@ class Placement:
     seen. `collectors` are tasks that collect reports of others; empty where that is not known.
     """
 
-    topology_id: str
     slots: Mapping[int, Slot | None]
     former: Mapping[int, Slot | None] | None
     changed_ms: int
@@ -70,9 +69,9 @@ class Placement:
         if last is not None and last.slots == slots:
             same = (last.collectors, last.hosts) == (collectors, hosts)
             former, changed_ms = last.former, last.changed_ms
-            return last if same else cls(snapshot.id, slots, former, changed_ms, collectors, hosts, made_of)
+            return last if same else cls(slots, former, changed_ms, collectors, hosts, made_of)
         former = None if last is None else last.slots
-        return cls(snapshot.id, slots, former, written_at_ms, collectors, hosts, made_of)
+        return cls(slots, former, written_at_ms, collectors, hosts, made_of)
 
     def runs_at(self, slot: Slot, host: str, port: int) -> bool | None:
         """Whether a worker of this host and port has the slot; None: the host has a name that nobody else uses."""

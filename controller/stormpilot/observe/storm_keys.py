@@ -206,11 +206,10 @@ DEFAULT_HEAP_MB = 768.0
 
 @dataclass(frozen=True)
 class Held:
-    """A key that is set and that plans do not honour, with its value; `whole`: it holds the whole cluster."""
+    """A key that is set and that plans do not honour, with its value."""
 
     key: str
     value: str
-    whole: bool = False
 
     def __str__(self) -> str:
         return f"{self.key} is {self.value}"
@@ -259,11 +258,11 @@ def held_by_topology(
 def held_by_cluster(config: Mapping[str, Any], fallback: str) -> Iterator[Held]:
     """Keys of Nimbus that hold every topology: whose machines are whose is said, but the scheduler is another."""
     if config.get(ISOLATION) and not isolates_by_name(fallback):
-        yield Held(ISOLATION, _short(config[ISOLATION]), whole=True)
+        yield Held(ISOLATION, _short(config[ISOLATION]))
     if config.get(POOLS) and not isolates_by_user(fallback):
-        yield Held(POOLS, _short(config[POOLS]), whole=True)
+        yield Held(POOLS, _short(config[POOLS]))
     if isolates_by_user(fallback) and POOLS not in config:
-        yield Held(POOLS, "with the MultitenantScheduler, in a file of its own", whole=True)
+        yield Held(POOLS, "with the MultitenantScheduler, in a file of its own")
 
 
 def unsupported(

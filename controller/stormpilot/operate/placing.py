@@ -117,7 +117,7 @@ def put_in_force(
     epoch = raise_epoch(zookeeper, paths, least=0 if seen.cluster is None else seen.cluster.shim.epoch_seen)
     now_ms = time.time_ns() // 1_000_000
     plan = Plan(topologies=[TopologyPlan(id=topology_id, workers=list(workers))], planner=planner)
-    plan_set = PlanSet(new_id("r"), epoch.number, now_ms, [topology_id], by)
+    plan_set = PlanSet(new_id("r"), epoch.number, now_ms, [topology_id])
     decision = Decision(topology_id, "publish", Reason.APPROVED, why)
     plan_id = new_id("p")
     running = seen.topologies.get(topology_id)

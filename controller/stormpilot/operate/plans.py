@@ -29,7 +29,6 @@ class PublishedPlan:
 
     model: Model
     plan: PlanMessage
-    entry: HistoryEntry | None
     proposal: bool
     unread: str = ""
 
@@ -58,11 +57,11 @@ def published_plan(zookeeper: ZooKeeper, paths: Paths, topology: str, now_ms: in
         made_s = ((clock.now_ms() if now_ms is None else now_ms) - entry.plan.created_at_ms) / 1000
         most_s = None if seen.controller is None else seen.controller.approval_max_age_s
         if most_s is None or made_s <= most_s:
-            return PublishedPlan(model, entry.plan, entry, proposal=True)
+            return PublishedPlan(model, entry.plan, proposal=True)
         too_old = f"its proposal {entry.plan.plan_id} is {age(made_s)} old: too old to be approved"
     if found is None or found.message is None:
         raise RefusedError("; ".join(filter(None, (f"there is no plan for {topology}", too_old, unread))))
-    return PublishedPlan(model, found.message, None, proposal=False, unread=unread)
+    return PublishedPlan(model, found.message, proposal=False, unread=unread)
 
 
 def moved(found: PublishedPlan) -> list[dict[str, Any]]:

@@ -28,7 +28,6 @@ class PlanSet:
     epoch: int
     created_at_ms: int
     topologies: Sequence[str]
-    published_by: str
 
 
 def plan_message(

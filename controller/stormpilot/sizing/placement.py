@@ -11,14 +11,11 @@ import numpy as np
 
 from stormpilot.model.compiled import Floats
 from stormpilot.model.values import Infeasible, Model, Plan
-from stormpilot.planner import PLANNERS, compute
+from stormpilot.planner import compute
 from stormpilot.planner.registry import Value
 from stormpilot.sizing.allocation import Allocation
 from stormpilot.sizing.deployment import model_of
 from stormpilot.sizing.problem import Problem
-
-MAPPINGS = ("dsm", "rsm", "sam")
-"""The planners that the paper compares."""
 
 SLACK = 1 + 1e-9
 MOST_ALIKE = 8
@@ -120,11 +117,6 @@ def _fitting(room: Floats, kind: Floats) -> Floats:
     """S -> how many threads that need `kind` (2) fit in the `room` (S x 2) of a slot."""
     needed = kind > 0
     return np.asarray(np.floor((np.maximum(room[:, needed], 0.0) / kind[needed]).min(axis=1) + NEARLY))
-
-
-def available() -> list[str]:
-    """The mappings of the paper that this version has as planners."""
-    return [name for name in MAPPINGS if name in PLANNERS]
 
 
 def _without_needs(model: Model) -> Model:

@@ -13,6 +13,7 @@ from doubles.snapshots import topology
 from stormpilot.config import ZooKeeperSection
 from stormpilot.messages.core import encode
 from stormpilot.messages.settings import AuditRecord
+from stormpilot.observe.reader import Reader
 from stormpilot.operate.status import gather
 
 from .conftest import API, ID, NAME, NOW_MS, Api, read, send
@@ -21,7 +22,7 @@ from .conftest import API, ID, NAME, NOW_MS, Api, read, send
 
 
 def test_status_is_what_the_command_prints(api: Api) -> None:
-    seen = api.source.seen()
+    seen = Reader(api.source.zookeeper, api.paths).read()
     expected = gather("127.0.0.1:2181", api.paths, seen, [], seen.problems, NOW_MS)
     shown = read(api, f"{API}/status")
     assert shown["controller"] == expected["controller"]

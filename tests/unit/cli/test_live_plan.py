@@ -23,7 +23,7 @@ def published(slots: Slots, *, proposal: bool = False) -> PublishedPlan:
         expected=Expected(before={"inter_node_tps": 1000.0}, after={"inter_node_tps": 520.0}),
         workers=[Worker(supervisor=s, port=p, executors=[(e, e) for e in es]) for (s, p), es in slots.items()],
     )
-    return PublishedPlan(model(topology(SPREAD)), message, None, proposal)
+    return PublishedPlan(model(topology(SPREAD)), message, proposal)
 
 
 @pytest.fixture

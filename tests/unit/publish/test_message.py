@@ -19,7 +19,7 @@ PLAN = plan(PAIRED)
 GAIN = Decision(
     PLACEMENT.id, "publish", Reason.GAIN, "falls by 60%", 0.6, 0.1, moved_executors=2, inter_node_tps=(100.0, 40.0)
 )
-SET = PlanSet("r-1", 7, 1_000, ["z", PLACEMENT.id], "n1:7")
+SET = PlanSet("r-1", 7, 1_000, ["z", PLACEMENT.id])
 
 
 def message(decision: Decision = GAIN) -> PlanMessage:

@@ -29,8 +29,8 @@ CORE_MHZ = 2500.0
 class Shape:
     """A topology: arrays over executors (in the order of their tasks, from 1) and over edges.
 
-    `selectivity` is by entry of `STREAMS`; `edge_part` is the mean rate of an edge per tuple/s of all spouts, `taken`
-    the mean rate by component of what it takes in (a spout: emits); CPU laws are by component.
+    `selectivity` is by entry of `STREAMS`; `edge_part` is the mean rate of an edge per tuple/s of all spouts; CPU
+    laws are by component.
     """
 
     component: Ints
@@ -38,7 +38,6 @@ class Shape:
     selectivity: Floats
     intercept_mhz: Floats
     mhz_per_tps: Floats
-    taken: Floats
     edge_from: Ints
     edge_to: Ints
     edge_stream: Ints
@@ -101,7 +100,6 @@ def make_shape(parallelism: int, nodes: int, rng: np.random.Generator) -> Shape:
         )
     senders, receivers = np.meshgrid(np.arange(nodes), np.arange(counts[0]), indexing="ij")
     parts.append((first[acker] + senders.ravel(), receivers.ravel(), ACK_ACK, np.full(senders.size, 1 / senders.size)))
-    taken[acker] = sum(taken[:acker])
     stream = np.concatenate([np.full(len(a), i) for a, _, i, _ in parts])
     return Shape(
         component=component,
@@ -109,7 +107,6 @@ def make_shape(parallelism: int, nodes: int, rng: np.random.Generator) -> Shape:
         selectivity=selectivity,
         intercept_mhz=np.append(rng.uniform(20, 60, acker), 25.0),
         mhz_per_tps=np.append(rng.uniform(0.25, 1.5, acker), 0.015),
-        taken=taken,
         edge_from=np.concatenate([a for a, _, _, _ in parts]),
         edge_to=np.concatenate([b for _, b, _, _ in parts]),
         edge_stream=stream,

@@ -75,9 +75,9 @@ def samples(value: Column, at: str) -> Column:
     return fn.collect_list(fn.when(value.isNotNull(), fn.array(on, value.cast("double")))).alias("samples")
 
 
-def hour_of_week(hour: str = "hour") -> Column:
-    """0 to 167 from hours since the epoch: since Monday 00:00 UTC, as `messages/thresholds.py` counts."""
-    return ((fn.col(hour) + _MONDAY_AFTER_EPOCH_H) % HOURS_OF_WEEK).cast("int")
+def hour_of_week() -> Column:
+    """0 to 167 from `hour`, hours since the epoch: since Monday 00:00 UTC, as `messages/thresholds.py` counts."""
+    return ((fn.col("hour") + _MONDAY_AFTER_EPOCH_H) % HOURS_OF_WEEK).cast("int")
 
 
 def seconds(time: str) -> Column:

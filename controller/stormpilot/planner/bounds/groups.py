@@ -176,7 +176,6 @@ class _Concentrated:
 
     def __init__(self, traffic: Floats, needs: Floats) -> None:
         n, resources = len(traffic), len(needs)
-        self._needs = needs
         self._unit = float(traffic.sum()) / n
         self._kept = traffic / (2 * self._unit)
         # so that the rows of resources are about as long as those of the diagonal

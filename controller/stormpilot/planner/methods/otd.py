@@ -168,14 +168,6 @@ def moved(layout: Layout, move: Move) -> Layout:
     return result
 
 
-def switched(layout: Layout, switch: Switch) -> Layout:
-    """The layout to which a switch comes: the two executors change places."""
-    result = layout.copy()
-    pair = [switch.executor, switch.standby]
-    result.worker[pair] = result.worker[pair[::-1]]
-    return result
-
-
 def place(frame: Frame, params: Params, rng: np.random.Generator, left_s: LeftS) -> Result | Infeasible:
     """Make the start sound, then step until there is nothing to do, `steps` are made, or the time is over."""
     start = repaired(

@@ -51,7 +51,6 @@ class Annealer:
         self._frame = frame
         self.template = template(frame, objective, limits, largest_table)
         self._judging = template(frame, objective, limits, 0)  # without tables, which only a search needs
-        self.movable = len(self.template.movable)
         cpu = frame.compiled.cpu_mhz
         executors = max(len(cpu), 1)
         # of an executor, in the mean: traffic x distance, and CPU

@@ -10,7 +10,7 @@ import pytest
 from builders import supervisor, traffic
 from stormpilot.model.compiled import compile_model
 from stormpilot.model.values import Assigned, Component, Executor, Input, Model, Topology
-from stormpilot.planner.methods.otd import Move, Thresholds, step, switch_step, switched
+from stormpilot.planner.methods.otd import Move, Thresholds, step, switch_step
 from stormpilot.planner.placement.layout import Frame, Layout, frame_of, running_layout
 
 NODES = ("n0", "n1", "n2")
@@ -134,7 +134,8 @@ def test_step_by_step_a_word_count_comes_together() -> None:
     assert crossing_tps(frame, layout) / total > 0.6
     n = 0
     while (answer := switch_step(frame, layout, Thresholds())) is not None:
-        after = switched(layout, answer)
+        pair, after = [answer.executor, answer.standby], layout.copy()
+        after.worker[pair] = layout.worker[pair[::-1]]
         assert answer.asc_tps == pytest.approx(crossing_tps(frame, layout) - crossing_tps(frame, after))
         assert (np.sort(after.worker) == np.sort(layout.worker)).all(), "no worker gets another executor"
         layout, n = after, n + 1
