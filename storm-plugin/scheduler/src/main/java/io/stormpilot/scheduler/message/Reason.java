@@ -18,44 +18,42 @@ public enum Reason {
   ISOLATED,
   /** A new topology waits for its first plan. */
   WAITING_FOR_PLAN,
-  /** What ZooKeeper holds is not known yet. */
-  VIEW_NOT_LOADED,
   /** A supervisor of the plan is not alive. */
-  SUPERVISOR_GONE(Rejects.UNTIL_IT_FITS),
+  SUPERVISOR_GONE,
   /** A supervisor of the plan is on Storm's blacklist. */
-  SUPERVISOR_BLACKLISTED(Rejects.UNTIL_IT_FITS),
+  SUPERVISOR_BLACKLISTED,
   /** A supervisor of the plan is kept for an isolated topology. */
-  SUPERVISOR_KEPT(Rejects.UNTIL_IT_FITS),
+  SUPERVISOR_KEPT,
   /** A rule by the topology's owner for the ResourceAwareScheduler is broken or unreadable. */
-  RULE_BROKEN(Rejects.UNTIL_IT_FITS),
+  RULE_BROKEN,
   /** A supervisor of the plan has no such port. */
-  PORT_UNKNOWN(Rejects.UNTIL_IT_FITS),
+  PORT_UNKNOWN,
   /** A slot of the plan is held by a topology that is not part of the plan's set. */
-  SLOT_OCCUPIED(Rejects.UNTIL_IT_FITS),
+  SLOT_OCCUPIED,
   /** A supervisor has no free slot for the work that waits. */
   NO_FREE_SLOT,
   /** Executors wait: the site that their component requires has no free slot. */
   NO_SLOT_IN_SITE,
   /** The plan leaves out an executor of the topology. */
-  EXECUTOR_MISSING(Rejects.FOR_GOOD),
+  EXECUTOR_MISSING,
   /** The plan names an executor twice. */
-  EXECUTOR_TWICE(Rejects.FOR_GOOD),
+  EXECUTOR_TWICE,
   /** The plan names an executor that the topology does not have. */
-  EXECUTOR_UNKNOWN(Rejects.FOR_GOOD),
+  EXECUTOR_UNKNOWN,
   /** The plan's epoch is older than the newest seen: its controller has been deposed. */
-  EPOCH_OLD(Rejects.FOR_GOOD),
+  EPOCH_OLD,
   /** The checksum does not match the placement. */
-  CHECKSUM(Rejects.FOR_GOOD),
+  CHECKSUM,
   /** The plan has no signature, or one by another key, though this plug-in has a key. */
-  SIGNATURE(Rejects.FOR_GOOD),
+  SIGNATURE,
   /** The message's schema is newer than this plug-in reads. */
-  SCHEMA_NEWER(Rejects.FOR_GOOD),
+  SCHEMA_NEWER,
   /** Not a plan: not JSON, a field missing or of the wrong kind. */
-  MALFORMED(Rejects.FOR_GOOD),
+  MALFORMED,
   /** Another topology of the same plan set has no applicable plan. */
-  PLAN_SET_INCOMPLETE(Rejects.UNTIL_IT_FITS),
+  PLAN_SET_INCOMPLETE,
   /** The number of workers wanted was changed by a user after the plan was made. */
-  WORKERS_CHANGED(Rejects.FOR_GOOD),
+  WORKERS_CHANGED,
   /**
    * Executors of the topology, or what it declares for the ResourceAwareScheduler, were changed by
    * a user after the plan was made.
@@ -83,22 +81,6 @@ public enum Reason {
   /** A plug-in of a later version, which led before, gave a reason that this one does not know. */
   LATER_VERSION;
 
-  private enum Rejects {
-    NOTHING,
-    UNTIL_IT_FITS,
-    FOR_GOOD
-  }
-
-  private final Rejects rejects;
-
-  Reason() {
-    this(Rejects.NOTHING);
-  }
-
-  Reason(Rejects rejects) {
-    this.rejects = rejects;
-  }
-
   /** The reason of a word: {@link #LATER_VERSION} for one that this version does not have. */
   static Reason ofWord(String word) {
     for (Reason r : values()) {
@@ -109,13 +91,20 @@ public enum Reason {
     return LATER_VERSION;
   }
 
-  /** A plan can be rejected with this reason. */
-  public boolean rejects() {
-    return rejects != Rejects.NOTHING;
-  }
-
   /** A plan that is rejected with this reason is not checked again: it can never fit. */
   public boolean isFinal() {
-    return rejects == Rejects.FOR_GOOD;
+    return switch (this) {
+      case EXECUTOR_MISSING,
+          EXECUTOR_TWICE,
+          EXECUTOR_UNKNOWN,
+          EPOCH_OLD,
+          CHECKSUM,
+          SIGNATURE,
+          SCHEMA_NEWER,
+          MALFORMED,
+          WORKERS_CHANGED ->
+          true;
+      default -> false;
+    };
   }
 }

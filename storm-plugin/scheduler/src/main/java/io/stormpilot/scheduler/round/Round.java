@@ -26,8 +26,6 @@ import java.util.stream.Collectors;
 import org.apache.storm.scheduler.Cluster;
 import org.apache.storm.scheduler.Topologies;
 import org.apache.storm.scheduler.TopologyDetails;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 
 /**
  * One scheduling round. In this order: decide on new plans, carry out accepted ones, find places
@@ -53,8 +51,6 @@ import org.slf4j.LoggerFactory;
  * </ul>
  */
 public final class Round {
-
-  private static final Logger LOG = LoggerFactory.getLogger(Round.class);
 
   /** Of a topology of which every executor has a slot. */
   private static final Set<Intent> NOTHING_TO_DO = EnumSet.of(Intent.STILL, Intent.FALLBACK);

@@ -308,10 +308,6 @@ public final class TopologyMemory {
     movedWorkers += workers;
   }
 
-  boolean learned() {
-    return learned;
-  }
-
   boolean everAssigned() {
     return everAssigned;
   }

@@ -77,7 +77,7 @@ public final class Access {
   }
 
   /** The ACLs of a node that Nimbus writes; null for those that the client was made with. */
-  List<ACL> acls(String path) {
+  List<ACL> acls() {
     return controller == null ? null : with(nimbus, Perms.READ, controller);
   }
 

@@ -119,7 +119,7 @@ public final class ZnodeStore {
       commit(set);
     } catch (KeeperException.NoNodeException e) {
       try {
-        create(path, data, access.acls(path));
+        create(path, data, access.acls());
       } catch (KeeperException.NodeExistsException raced) {
         commit(set);
       }
@@ -133,7 +133,7 @@ public final class ZnodeStore {
    */
   boolean makeMessage(String path, JsonObject message) throws Exception, TooLargeException {
     try {
-      create(path, Payload.encode(message), access.acls(path));
+      create(path, Payload.encode(message), access.acls());
       return true;
     } catch (KeeperException.NodeExistsException e) {
       return false;

@@ -8,11 +8,10 @@ import org.slf4j.LoggerFactory;
 /**
  * Our keys of a topology's configuration.
  *
- * @param enabled {@value #ENABLED}: false leaves the topology unmeasured
  * @param periodMs {@value #REPORT_SECS}: time between two reports
  * @param zookeeperRoot {@value #ZOOKEEPER_ROOT}
  */
-public record HookConfig(boolean enabled, long periodMs, String zookeeperRoot) {
+public record HookConfig(long periodMs, String zookeeperRoot) {
 
   public static final String ENABLED = "stormpilot.hook";
   public static final String REPORT_SECS = "stormpilot.report.secs";
@@ -23,10 +22,10 @@ public record HookConfig(boolean enabled, long periodMs, String zookeeperRoot) {
 
   /** Read the merged configuration; what cannot be used is named in the log and replaced. */
   public static HookConfig of(Map<String, Object> conf) {
-    return new HookConfig(enabled(conf), Math.round(periodSecs(conf) * 1000), root(conf));
+    return new HookConfig(Math.round(periodSecs(conf) * 1000), root(conf));
   }
 
-  /** Whether the topology wants to be measured: it does unless it says no. */
+  /** Whether the topology wants to be measured: it does unless {@value #ENABLED} is false. */
   public static boolean enabled(Map<String, Object> conf) {
     Object value = conf.get(ENABLED);
     return value == null || !"false".equalsIgnoreCase(value.toString().strip());

@@ -15,20 +15,14 @@ class HookConfigTest {
 
   @Test
   void defaults() {
-    assertEquals(new HookConfig(true, 5_000, "/stormpilot"), HookConfig.of(Map.of()));
+    assertEquals(new HookConfig(5_000, "/stormpilot"), HookConfig.of(Map.of()));
   }
 
   @Test
   void valuesOfTheTopology() {
     Map<String, Object> conf =
-        Map.of(
-            "stormpilot.hook",
-            false,
-            "stormpilot.report.secs",
-            0.5,
-            "stormpilot.zookeeper.root",
-            "prod/");
-    assertEquals(new HookConfig(false, 500, "/prod"), HookConfig.of(conf));
+        Map.of("stormpilot.report.secs", 0.5, "stormpilot.zookeeper.root", "prod/");
+    assertEquals(new HookConfig(500, "/prod"), HookConfig.of(conf));
   }
 
   @Test
