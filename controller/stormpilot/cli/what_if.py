@@ -161,19 +161,16 @@ def measured_model(live: Live, measure_s: float) -> ModelWithReadiness:
     """The model of what runs, measured for so many seconds, which are counted down."""
     from stormpilot.config import Config
     from stormpilot.operate import Operator
-    from stormpilot.operate.live import CPU_LIMIT_RATIO, live_model
+    from stormpilot.operate.live import live_model
 
-    settings = live.settings
     with connected(live.where) as connection, progress("measuring") as shown:
         if measure_s:
             shown.update(f"{measure_s:g} s left")
         return live_model(
             Operator(connection, live.where.paths, user()),
             measure_s,
-            None if settings is None else settings.load,
-            CPU_LIMIT_RATIO if settings is None else settings.decide.cpu_limit_ratio,
-            config=settings or Config(),
-            left=(lambda left_s: shown.update(f"{left_s:.0f} s left")) if shown.live else lambda _: None,
+            live.settings or Config(),
+            (lambda left_s: shown.update(f"{left_s:.0f} s left")) if shown.live else lambda _: None,
         )
 
 

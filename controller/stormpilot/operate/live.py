@@ -8,7 +8,7 @@ from collections.abc import Callable
 import msgspec
 
 from stormpilot import clock
-from stormpilot.config import Config, LoadSection
+from stormpilot.config import Config
 from stormpilot.errors import RefusedError
 from stormpilot.observe.build import ModelWithReadiness
 from stormpilot.observe.observer import Observer
@@ -16,30 +16,25 @@ from stormpilot.observe.reader import NO_SNAPSHOT, Reader
 from stormpilot.operate.operator import Operator
 
 POLL_S = 1.0
-CPU_LIMIT_RATIO = 0.8
-"""`decide.cpu_limit_ratio` where no configuration is given."""
 
 
 def live_model(
     operator: Operator,
     measure_s: float,
-    load: LoadSection | None = None,
-    cpu_limit_ratio: float = CPU_LIMIT_RATIO,
-    sleep: Callable[[float], None] = time.sleep,
-    config: Config | None = None,
-    left: Callable[[float], None] = lambda _: None,
+    config: Config,
+    left: Callable[[float], None],
 ) -> ModelWithReadiness:
     """The model with drains, pins and exclusions, and how well each topology was measured in `measure_s` seconds.
 
-    With 0 nothing is measured: rates are 0, CPU is what topologies declare. B(n) is as mined or set, where `config` is
-    given and lets it. `left` is told how many seconds are left.
+    With 0 nothing is measured: rates are 0, CPU is what topologies declare. B(n) is as mined or set, where `config`
+    lets it. `left` is told how many seconds are left.
     """
-    load = msgspec.structs.replace(load or LoadSection(), window_s=max(5.0, measure_s), settle_s=0.0)
-    observer = Observer(Reader(operator.zookeeper, operator.paths), load, cpu_limit_ratio, config)
+    load = msgspec.structs.replace(config.load, window_s=max(5.0, measure_s), settle_s=0.0)
+    observer = Observer(Reader(operator.zookeeper, operator.paths), load, config.decide.cpu_limit_ratio, config)
     belief = observer.observe(clock.now_ms()).belief
     left_s = measure_s
     while left_s > 0:
-        sleep(min(POLL_S, left_s))
+        time.sleep(min(POLL_S, left_s))
         left_s -= POLL_S
         left(max(0.0, left_s))
         belief = observer.observe(clock.now_ms()).belief
