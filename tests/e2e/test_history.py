@@ -72,19 +72,14 @@ def steady(scene: Scene) -> int:
     return max(hours.values(), default=0)
 
 
-def decision(scene: Scene) -> Any:
-    state = scene.state()
-    return next((v for v in state.topologies if v.id == scene.topology_id), None) if state else None
-
-
 def judged_by(scene: Scene, source: str) -> bool:
-    found = decision(scene)
+    found = scene.view()
     return found is not None and found.reason == "GAIN" and found.threshold_from.startswith(source)
 
 
 def test_a_running_controller_goes_by_what_was_mined_of_its_own_log(scene: Scene) -> None:
     until(lambda: judged_by(scene, ""), "a plan to be proposed")
-    assert (decision(scene).threshold, decision(scene).threshold_from) == (0.03, "")
+    assert (scene.view().threshold, scene.view().threshold_from) == (0.03, "")
     until(lambda: steady(scene) >= WINDOWS, "a log that is long enough")
     controller = scene.controller
     assert controller is not None
@@ -105,7 +100,7 @@ def test_a_running_controller_goes_by_what_was_mined_of_its_own_log(scene: Scene
     assert R in told
 
     until(lambda: judged_by(scene, "mined"), "the controller to judge by it")
-    assert decision(scene).threshold == pytest.approx(gain["value"])
+    assert scene.view().threshold == pytest.approx(gain["value"])
     assert controller.poll() is None and controller is scene.controller, "without a restart"
     where = ["--zookeeper", scene.cluster.zookeeper_hosts]
     shown = json.loads(said("thresholds", "show", NAME, "-f", "json", *where))["thresholds"]

@@ -15,10 +15,8 @@ import msgspec
 import pytest
 
 from benchmarks.control.live import lose_host
-from scene import MISSED_SOON, PATHS, REPOSITORY, Scene, scene_on, until
+from scene import MISSED_SOON, REPOSITORY, Scene, scene_on, until
 from stormpilot.local.spec import ClusterSpec
-from stormpilot.messages.controller_state import TopologyView
-from stormpilot.messages.core import HistoryEntry
 from stormpilot.submit import submit_topology
 
 pytestmark = [pytest.mark.cluster, pytest.mark.long, pytest.mark.timeout(1800)]
@@ -81,20 +79,8 @@ def control(scene: Scene, **sections: Mapping[str, Any]) -> None:
     until(scene.leads, "the controller to lead")
 
 
-def history(scene: Scene) -> list[HistoryEntry]:
-    """Oldest first."""
-    folder = PATHS.plan_history(scene.topology_id)
-    names = sorted(scene.zookeeper.client.get_children(folder)) if scene.exists(folder) else []
-    return [scene.message(f"{folder}/{n}", HistoryEntry) for n in names]
-
-
-def view(scene: Scene) -> TopologyView | None:
-    state = scene.state()
-    return next((v for v in state.topologies if v.id == scene.topology_id), None) if state else None
-
-
 def reason(scene: Scene) -> str:
-    found = view(scene)
+    found = scene.view()
     return "" if found is None else found.reason
 
 
@@ -112,14 +98,14 @@ def where(scene: Scene) -> dict[int, str]:
 
 def test_otd_moves_one_executor_at_a_time_towards_those_it_talks_to(scene: Scene) -> None:
     """The first plan deals the executors out; everything goes east."""
-    first = history(scene)[0]
+    first = scene.history()[0]
     assert first.reason == "FIRST_PLAN"
     before = {start: w.supervisor for w in first.plan.workers for start, _ in w.executors}
     scene.stop_controller()
     turn(scene, 1.0)
     control(scene, otd={"enabled": True, "period_s": 2, "cool_down_s": 5, "threshold_asc_tps": 1})
-    until(lambda: [e.reason for e in history(scene)].count("OTD") >= 2, "two steps of otd")
-    steps = [e for e in history(scene) if e.reason == "OTD"]
+    until(lambda: [e.reason for e in scene.history()].count("OTD") >= 2, "two steps of otd")
+    steps = [e for e in scene.history() if e.reason == "OTD"]
     assert {e.moved_executors for e in steps} == {1}
     placed = before
     for e in steps:
@@ -146,13 +132,13 @@ def test_host_that_was_lost_is_used_again_once_it_is_back_and_has_stayed(scene: 
     lose_host(scene.cluster, MIDDLE)
     everyone = len(where(scene))
     until(lambda: MIDDLE not in where(scene).values() and len(where(scene)) == everyone, "the plug-in to repair")
-    until(lambda: history(scene) != [] and history(scene)[-1].reason == "REPAIR", "that to be kept as the plan")
-    assert history(scene)[-1].moved_executors == 0
+    until(lambda: scene.history() != [] and scene.history()[-1].reason == "REPAIR", "that to be kept as the plan")
+    assert scene.history()[-1].moved_executors == 0
     scene.cycles(3)
-    plans = len(history(scene))
+    plans = len(scene.history())
     scene.cluster.start_daemon(MIDDLE)
-    until(lambda: len(history(scene)) > plans, "a plan after the host's return")
-    (entry,) = history(scene)[plans:]
+    until(lambda: len(scene.history()) > plans, "a plan after the host's return")
+    (entry,) = scene.history()[plans:]
     assert (entry.reason, f"{MIDDLE} came and is used" in entry.text) == ("NEW_SUPERVISOR", True), entry.text
     until(lambda: scene.applied() and MIDDLE in where(scene).values(), "the host to be used")
 
@@ -164,16 +150,16 @@ def test_move_that_made_it_worse_is_undone_once_and_nothing_is_tried_after_it(sc
     until(lambda: senders(scene) == {EAST: 4} and reason(scene) in STAYS, "the senders to be in the east for good")
     scene.stop_controller()
     turn(scene, 0.35)
-    plans = len(history(scene))
+    plans = len(scene.history())
     log = scene.log.stat().st_size
     control(scene, verify={"back_off_s": 600})
-    until(lambda: len(history(scene)) > plans, "the move to the west")  # many plans in the hour: it must last
+    until(lambda: len(scene.history()) > plans, "the move to the west")  # many plans in the hour: it must last
     turn(scene, 1.0)
-    assert history(scene)[-1].reason == "GAIN"
+    assert scene.history()[-1].reason == "GAIN"
     until(lambda: senders(scene) == {WEST: 4}, "it to be made")
-    until(lambda: history(scene)[-1].reason == "ROLLBACK_EFFECT", "it to be undone")
+    until(lambda: scene.history()[-1].reason == "ROLLBACK_EFFECT", "it to be undone")
     until(lambda: senders(scene) == {EAST: 4} and scene.applied(), "the senders to be back in the east")
-    tried, undone = history(scene)[plans:]
+    tried, undone = scene.history()[plans:]
     assert tried.effect is not None
     assert tried.effect.verdict == "WORSE"
     assert tried.effect.measured is not None
@@ -182,6 +168,6 @@ def test_move_that_made_it_worse_is_undone_once_and_nothing_is_tried_after_it(sc
     turn(scene, 0.0)  # a better placement again: not now
     until(lambda: reason(scene) == "BACK_OFF", "the back-off")
     scene.cycles(5)
-    assert len(history(scene)) == plans + 2
+    assert len(scene.history()) == plans + 2
     said = scene.log.read_bytes()[log:].decode(errors="replace")
     assert said.count("MOVE_WORSE") == 1

@@ -22,7 +22,7 @@ from stormpilot import operate
 from stormpilot.errors import RefusedError
 from stormpilot.local.home import MIN_JAVA
 from stormpilot.local.spec import PATIENT, ClusterSpec
-from stormpilot.messages.core import ClusterSnapshot, HistoryEntry
+from stormpilot.messages.core import ClusterSnapshot
 from stormpilot.messages.load import TaskLoad, by_pair
 from stormpilot.nimbus import Nimbus
 from stormpilot.operate import Operator
@@ -116,16 +116,9 @@ def done(scene: Scene, *words: str) -> str:
     return ended.stdout
 
 
-def history(scene: Scene) -> list[HistoryEntry]:
-    """Oldest first."""
-    folder = PATHS.plan_history(scene.topology_id)
-    names = sorted(scene.zookeeper.client.get_children(folder)) if scene.exists(folder) else []
-    return [scene.message(f"{folder}/{n}", HistoryEntry) for n in names]
-
-
 def settled(scene: Scene, reason: str) -> None:
     """The newest plan was made for this reason, Nimbus has it, and its workers, and no others, run."""
-    until(lambda: history(scene) and history(scene)[-1].reason == reason and scene.applied(), f"a plan for {reason}")
+    until(lambda: scene.history() and scene.history()[-1].reason == reason and scene.applied(), f"a plan for {reason}")
     plan = scene.plan()
     assert plan is not None
     wanted = {e: (w.supervisor, w.port) for w in plan.workers for e, _ in w.executors}
@@ -190,7 +183,7 @@ def test_plan_for_a_gain_is_applied_where_it_says(scene: Scene) -> None:
 
 
 def test_drained_host_is_left_and_a_rollback_brings_back_what_ran_there(scene: Scene) -> None:
-    settled(scene, history(scene)[-1].reason)
+    settled(scene, scene.history()[-1].reason)
     first = scene.placed()
     leaves = min(supervisor for supervisor, _ in first.values())
     host = next(s.host for s in scene.cluster.description.supervisors if s.id == leaves)

@@ -5,13 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
 from scene import PATHS, STORMPILOT, Scene, Slot, scene_on, until
 from stormpilot.local.spec import PATIENT, ClusterSpec
-from stormpilot.messages.core import HistoryEntry
 from stormpilot.messages.moves import MoveState
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1800)]
@@ -65,20 +63,9 @@ def refused(scene: Scene, *words: str) -> str:
     return " ".join(said.split())
 
 
-def view(scene: Scene) -> Any:
-    state = scene.state()
-    return next((v for v in state.topologies if v.id == scene.topology_id), None) if state else None
-
-
-def history(scene: Scene) -> list[HistoryEntry]:
-    """Oldest first."""
-    folder = PATHS.plan_history(scene.topology_id)
-    return [scene.message(f"{folder}/{n}", HistoryEntry) for n in sorted(scene.zookeeper.client.get_children(folder))]
-
-
 def settled(scene: Scene, reason: str) -> None:
     """The newest plan was made for this reason, is in force, and its workers run."""
-    until(lambda: history(scene)[-1].reason == reason and scene.applied(), f"a plan for {reason} to be applied")
+    until(lambda: scene.history()[-1].reason == reason and scene.applied(), f"a plan for {reason} to be applied")
     slots = set(scene.placed().values())
     until(lambda: set(scene.workers()) == slots, "its workers, and no others, to run")
 
@@ -115,7 +102,7 @@ def test_a_new_topology_first_starts_where_its_first_plan_says(scene: Scene) -> 
 
 
 def test_a_drained_host_is_left_and_a_rollback_brings_back_what_ran_when_it_may(scene: Scene) -> None:
-    settled(scene, history(scene)[-1].reason)
+    settled(scene, scene.history()[-1].reason)
     first, workers = scene.placed(), scene.workers()
     leaves = min(s for s, _ in workers)
     host = host_of(scene, leaves)
@@ -139,12 +126,12 @@ def test_a_drained_host_is_left_and_a_rollback_brings_back_what_ran_when_it_may(
     settled(scene, "ROLLBACK")
     assert groups(scene.placed()) == groups(first)  # a port that was just left may be another one
     assert stay.items() <= scene.workers().items()
-    until(lambda: view(scene).reason == "OPERATOR_HOLD", "the hold")
-    assert "disk is in" in view(scene).text
+    until(lambda: scene.view().reason == "OPERATOR_HOLD", "the hold")
+    assert "disk is in" in scene.view().text
 
 
 def test_a_pause_holds_what_was_asked_for_and_a_pin_moves_its_executor_alone(scene: Scene) -> None:
-    settled(scene, history(scene)[-1].reason)
+    settled(scene, scene.history()[-1].reason)
     before = scene.placed()
     used = {s for s, _ in before.values()}
     target = min(set(scene.cluster.supervisor_ids) - used)
@@ -152,11 +139,11 @@ def test_a_pause_holds_what_was_asked_for_and_a_pin_moves_its_executor_alone(sce
     done(scene, "pause", NAME, "--why", "release night")
     assert "PAUSED" in refused(scene, "replan", NAME, "--yes")
     done(scene, "pin", NAME, f"split/{task}", target, "--yes")
-    until(lambda: view(scene).reason == "PAUSED", "the pause to hold the pin")
+    until(lambda: scene.view().reason == "PAUSED", "the pause to hold the pin")
     scene.cycles(2)
     assert scene.placed() == before
     # what restarted a moment ago counts as Storm declares it, with which a worker does not fit on one node
-    until(lambda: view(scene).missing == 0, "every task to be measured")
+    until(lambda: scene.view().missing == 0, "every task to be measured")
     done(scene, "resume", NAME)
     settled(scene, "CONSTRAINT_VIOLATED")
     assert scene.placed()[task][0] == target
@@ -167,7 +154,7 @@ def test_a_pause_holds_what_was_asked_for_and_a_pin_moves_its_executor_alone(sce
 
 
 def test_an_approved_plan_is_applied_and_its_effect_measured(scene: Scene) -> None:
-    settled(scene, history(scene)[-1].reason)
+    settled(scene, scene.history()[-1].reason)
     done(scene, "mode", "advise", NAME, "--yes")
     workers = scene.workers()
     until(lambda: "advise" in say(scene, "replan", NAME, "--yes")[1], "the topology to be measured, planned")
@@ -175,7 +162,7 @@ def test_an_approved_plan_is_applied_and_its_effect_measured(scene: Scene) -> No
     assert scene.workers() == workers
     done(scene, "approve", NAME, "--yes", "--why", "looks right")
     settled(scene, "APPROVED")
-    entry = history(scene)[-1]
+    entry = scene.history()[-1]
     assert entry.approved_by
     until(lambda: followed(scene).verdict != "", "the move to be followed to its end")
     move = followed(scene)

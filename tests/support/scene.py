@@ -25,8 +25,15 @@ from kazoo.exceptions import KazooException, NoNodeError
 from stormpilot.config import LoadSection
 from stormpilot.local.cluster import LocalCluster
 from stormpilot.local.spec import ClusterSpec
-from stormpilot.messages.controller_state import ControllerState
-from stormpilot.messages.core import ClusterSnapshot, PlanMessage, StatusMessage, TopologySnapshot, decode
+from stormpilot.messages.controller_state import ControllerState, TopologyView
+from stormpilot.messages.core import (
+    ClusterSnapshot,
+    HistoryEntry,
+    PlanMessage,
+    StatusMessage,
+    TopologySnapshot,
+    decode,
+)
 from stormpilot.model.values import Model, Plan, TopologyPlan
 from stormpilot.model.violations import violations
 from stormpilot.nimbus import Nimbus
@@ -185,6 +192,17 @@ class Scene:
         """What the leading controller wrote last."""
         found: ControllerState | None = self.message(PATHS.controller, ControllerState)
         return found
+
+    def view(self) -> TopologyView | None:
+        """What the leading controller wrote last of the topology."""
+        state = self.state()
+        return next((v for v in state.topologies if v.id == self.topology_id), None) if state else None
+
+    def history(self) -> list[HistoryEntry]:
+        """Plans that were published for the topology, oldest first."""
+        folder = PATHS.plan_history(self.topology_id)
+        names = sorted(self.zookeeper.client.get_children(folder)) if self.exists(folder) else []
+        return [self.message(f"{folder}/{n}", HistoryEntry) for n in names]
 
     def plan(self, topology_id: str | None = None) -> PlanMessage | None:
         """The published plan."""

@@ -144,7 +144,5 @@ def _state(scene: Scene, topology_id: str) -> str | None:
 
 
 def _reason(scene: Scene) -> str | None:
-    state = scene.state()
-    views = {} if state is None else {v.id: v for v in state.topologies}
-    view = views.get(scene.topology_id)
+    view = scene.view()
     return None if view is None else view.reason

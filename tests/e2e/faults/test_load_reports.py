@@ -84,14 +84,9 @@ def test_missing_reports_close_the_gate_and_their_return_opens_it(scene: Scene) 
         until(lambda: _missing(scene) == 0, "reports to come again")
 
 
-def _view(scene: Scene) -> object:
-    state = scene.state()
-    return next((v for v in state.topologies if v.id == scene.topology_id), None) if state else None
-
-
 def _rates(scene: Scene) -> float | None:
-    return getattr(_view(scene), "total_tps", None)
+    return getattr(scene.view(), "total_tps", None)
 
 
 def _missing(scene: Scene) -> int:
-    return getattr(_view(scene), "missing", 0) or 0
+    return getattr(scene.view(), "missing", 0) or 0

@@ -134,7 +134,5 @@ def _running(scene: Scene, without: set[str]) -> dict[Slot, int]:
 
 
 def _reason(scene: Scene) -> str | None:
-    state = scene.state()
-    views = {} if state is None else {v.id: v for v in state.topologies}
-    view = views.get(scene.topology_id)
+    view = scene.view()
     return None if view is None else view.reason
