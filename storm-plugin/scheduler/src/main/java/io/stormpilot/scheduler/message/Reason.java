@@ -19,41 +19,41 @@ public enum Reason {
   /** A new topology waits for its first plan. */
   WAITING_FOR_PLAN,
   /** A supervisor of the plan is not alive. */
-  SUPERVISOR_GONE,
+  SUPERVISOR_GONE(Rejects.UNTIL_IT_FITS),
   /** A supervisor of the plan is on Storm's blacklist. */
-  SUPERVISOR_BLACKLISTED,
+  SUPERVISOR_BLACKLISTED(Rejects.UNTIL_IT_FITS),
   /** A supervisor of the plan is kept for an isolated topology. */
-  SUPERVISOR_KEPT,
+  SUPERVISOR_KEPT(Rejects.UNTIL_IT_FITS),
   /** A rule by the topology's owner for the ResourceAwareScheduler is broken or unreadable. */
-  RULE_BROKEN,
+  RULE_BROKEN(Rejects.UNTIL_IT_FITS),
   /** A supervisor of the plan has no such port. */
-  PORT_UNKNOWN,
+  PORT_UNKNOWN(Rejects.UNTIL_IT_FITS),
   /** A slot of the plan is held by a topology that is not part of the plan's set. */
-  SLOT_OCCUPIED,
+  SLOT_OCCUPIED(Rejects.UNTIL_IT_FITS),
   /** A supervisor has no free slot for the work that waits. */
   NO_FREE_SLOT,
   /** Executors wait: the site that their component requires has no free slot. */
   NO_SLOT_IN_SITE,
   /** The plan leaves out an executor of the topology. */
-  EXECUTOR_MISSING,
+  EXECUTOR_MISSING(Rejects.FOR_GOOD),
   /** The plan names an executor twice. */
-  EXECUTOR_TWICE,
+  EXECUTOR_TWICE(Rejects.FOR_GOOD),
   /** The plan names an executor that the topology does not have. */
-  EXECUTOR_UNKNOWN,
+  EXECUTOR_UNKNOWN(Rejects.FOR_GOOD),
   /** The plan's epoch is older than the newest seen: its controller has been deposed. */
-  EPOCH_OLD,
+  EPOCH_OLD(Rejects.FOR_GOOD),
   /** The checksum does not match the placement. */
-  CHECKSUM,
+  CHECKSUM(Rejects.FOR_GOOD),
   /** The plan has no signature, or one by another key, though this plug-in has a key. */
-  SIGNATURE,
+  SIGNATURE(Rejects.FOR_GOOD),
   /** The message's schema is newer than this plug-in reads. */
-  SCHEMA_NEWER,
+  SCHEMA_NEWER(Rejects.FOR_GOOD),
   /** Not a plan: not JSON, a field missing or of the wrong kind. */
-  MALFORMED,
+  MALFORMED(Rejects.FOR_GOOD),
   /** Another topology of the same plan set has no applicable plan. */
-  PLAN_SET_INCOMPLETE,
+  PLAN_SET_INCOMPLETE(Rejects.UNTIL_IT_FITS),
   /** The number of workers wanted was changed by a user after the plan was made. */
-  WORKERS_CHANGED,
+  WORKERS_CHANGED(Rejects.FOR_GOOD),
   /**
    * Executors of the topology, or what it declares for the ResourceAwareScheduler, were changed by
    * a user after the plan was made.
@@ -81,6 +81,22 @@ public enum Reason {
   /** A plug-in of a later version, which led before, gave a reason that this one does not know. */
   LATER_VERSION;
 
+  private enum Rejects {
+    NOTHING,
+    UNTIL_IT_FITS,
+    FOR_GOOD
+  }
+
+  private final Rejects rejects;
+
+  Reason() {
+    this(Rejects.NOTHING);
+  }
+
+  Reason(Rejects rejects) {
+    this.rejects = rejects;
+  }
+
   /** The reason of a word: {@link #LATER_VERSION} for one that this version does not have. */
   static Reason ofWord(String word) {
     for (Reason r : values()) {
@@ -91,20 +107,13 @@ public enum Reason {
     return LATER_VERSION;
   }
 
+  /** A plan can be rejected with this reason. */
+  public boolean rejects() {
+    return rejects != Rejects.NOTHING;
+  }
+
   /** A plan that is rejected with this reason is not checked again: it can never fit. */
   public boolean isFinal() {
-    return switch (this) {
-      case EXECUTOR_MISSING,
-          EXECUTOR_TWICE,
-          EXECUTOR_UNKNOWN,
-          EPOCH_OLD,
-          CHECKSUM,
-          SIGNATURE,
-          SCHEMA_NEWER,
-          MALFORMED,
-          WORKERS_CHANGED ->
-          true;
-      default -> false;
-    };
+    return rejects == Rejects.FOR_GOOD;
   }
 }

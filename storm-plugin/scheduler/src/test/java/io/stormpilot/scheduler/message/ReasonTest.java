@@ -1,6 +1,7 @@
 package io.stormpilot.scheduler.message;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.util.EnumSet;
 import org.junit.jupiter.api.Test;
@@ -9,20 +10,23 @@ import org.junit.jupiter.api.Test;
 class ReasonTest {
 
   @Test
-  void plansThatMayFitLaterAreToldFromThoseThatNeverCan() {
-    EnumSet<Reason> last = EnumSet.allOf(Reason.class);
-    last.removeIf(reason -> !reason.isFinal());
-    assertEquals(
+  void reasonsThatRejectAPlanAreToldFromThoseOfItsProgress() {
+    EnumSet<Reason> rejecting = EnumSet.allOf(Reason.class);
+    rejecting.removeIf(reason -> !reason.rejects());
+    EnumSet<Reason> untilItFits =
         EnumSet.of(
-            Reason.EXECUTOR_MISSING,
-            Reason.EXECUTOR_TWICE,
-            Reason.EXECUTOR_UNKNOWN,
-            Reason.EPOCH_OLD,
-            Reason.CHECKSUM,
-            Reason.SIGNATURE,
-            Reason.SCHEMA_NEWER,
-            Reason.MALFORMED,
-            Reason.WORKERS_CHANGED),
-        last);
+            Reason.SUPERVISOR_GONE,
+            Reason.SUPERVISOR_BLACKLISTED,
+            Reason.SUPERVISOR_KEPT,
+            Reason.RULE_BROKEN,
+            Reason.PORT_UNKNOWN,
+            Reason.SLOT_OCCUPIED,
+            Reason.PLAN_SET_INCOMPLETE);
+    assertTrue(rejecting.containsAll(untilItFits));
+    rejecting.removeAll(untilItFits);
+    assertTrue(rejecting.stream().allMatch(Reason::isFinal), "final: " + rejecting);
+    assertTrue(untilItFits.stream().noneMatch(Reason::isFinal));
+    assertEquals(false, Reason.OK.rejects());
+    assertEquals(false, Reason.PAUSED.rejects());
   }
 }
