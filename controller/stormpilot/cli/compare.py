@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -124,7 +124,7 @@ def compare(
     that proves more, else the least traffic found, and is called so. It holds for every plan that keeps the hard
     constraints, whatever is wished for. With --traffic flow (the
     default where anything is shuffled) best and partition minimise what shuffles will send, and
-    the gap is in that; nothing is proved of it.
+    the gap is in that; nothing is proved of it, and a plan by whose flows a node lacks CPU has none.
     A planner that finds no plan, or fails, is a row that says why. The exit code is 0 then too. Ctrl-C
     ends the planner that runs with its best plan, and the comparison with those that ran.
     """
@@ -264,8 +264,9 @@ def summed_up(
     """Medians by planner, the present placement as a row of its own, and every gap.
 
     The present placement takes part in the bound only where it keeps every hard constraint, a plan only where it leaves
-    no topology out. A proved bound of 0 that is not the optimum says nothing, and is not used; nor is a bound of
-    measured pairs where plans are judged by flows, or one above what was found, which cannot be.
+    no topology out, and either only where no node lacks CPU by its flows. A proved bound of 0 that is not the optimum
+    says nothing, and is not used; nor is a bound of measured pairs where plans are judged by flows, or one above what
+    was found, which cannot be.
     """
     from stormpilot.model.cost import metrics
     from stormpilot.model.violations import violations
@@ -295,9 +296,12 @@ def summed_up(
 
 
 def gap(metrics: dict[str, float], bound: Bound) -> float | None:
-    """(traffic - bound) / bound; None where there is no plan, or the bound is 0 and the plan is not there."""
+    """(traffic - bound) / bound.
+
+    None without a plan, where a node lacks CPU by its flows, or where the bound is 0 and the plan is not there.
+    """
     value = metrics.get(bound.metric)
-    if value is None:
+    if value is None or not _fits_by_flow(metrics):
         return None
     over = value - bound.inter_node_tps
     if over <= 1e-9 * max(value, 1.0):
@@ -324,12 +328,20 @@ def _row(name: str, runs: list[Run]) -> Row:
 
 
 def _least(rows: list[Row], runs: list[Run], metric: str) -> Bound | None:
-    found = [(r.metrics[metric], r.planner) for r in runs if r.state == "planned" and not r.left_out]
-    found += [(r.metrics[metric], r.planner) for r in rows if r.planner == PRESENT and r.state == "planned"]
-    if not found:
+    found = [(r.metrics, r.planner) for r in runs if r.state == "planned" and not r.left_out]
+    found += [(r.metrics, r.planner) for r in rows if r.planner == PRESENT and r.state == "planned"]
+    value, by = min(((m[metric], by) for m, by in found if _fits_by_flow(m)), default=(None, ""))
+    if value is None:
         return None
-    value, by = min(found, key=lambda f: f[0])
     return Bound(kind="least found", inter_node_tps=value, by=by, metric=metric)
+
+
+def _fits_by_flow(metrics: Mapping[str, float]) -> bool:
+    """Whether no node needs more CPU than it may be filled with, for what shuffles will send; for pairs: yes."""
+    from stormpilot.planner.flow.places_check import OVERLOADED_RATIO
+    from stormpilot.planner.flow.planning import PREFIX
+
+    return metrics.get(f"{PREFIX}max_load_ratio", 0.0) <= OVERLOADED_RATIO
 
 
 def _holds(proof: Bound, found: Bound) -> bool:

@@ -9,7 +9,9 @@ import pytest
 
 from doubles.commands import Run
 from doubles.models import HALF, model, topology
+from stormpilot.cli import compare
 from stormpilot.cli.compare import Bound, summed_up
+from stormpilot.cli.traffic import flow_of
 from stormpilot.model.compiled import compile_model
 from stormpilot.model.values import Assigned, Component, Edge, Executor, Model, SharedMemory, Supervisor, Topology
 
@@ -72,3 +74,18 @@ def test_a_bound_above_a_plan_is_none() -> None:
     bound = summed_up("m", 1.0, compiled, [], proof).bound
     assert bound is not None
     assert (bound.kind, bound.inter_node_tps, bound.by) == ("least found", 200.0, "present")
+
+
+def test_a_plan_by_whose_flows_a_node_lacks_cpu_is_no_measure_of_others() -> None:
+    compiled = compile_model(model(topology(HALF)))
+    flow = flow_of(compiled, "flow")
+    assert flow is not None
+    by_flow = ({"flow_inter_node_tps": tps, "flow_max_load_ratio": load} for tps, load in ((100.0, 1.0), (50.0, 1.27)))
+    full, over = (
+        compare.Run(planner=p, seed=0, state="planned", time_s=1.0, metrics=metrics)
+        for p, metrics in zip(("best", "sam"), by_flow, strict=True)
+    )
+    found = summed_up("m", 1.0, compiled, [full, over], None, flow)
+    assert found.bound is not None
+    assert found.bound.by == "best"
+    assert {r.planner: r.gap for r in found.rows if r.planner != "present"} == {"sam": None, "best": 0.0}
