@@ -89,7 +89,7 @@ def topology(place: Place | None = None, *, name: str = "flights", workers: int 
                 bolt("parse", "source"),
                 bolt("sink", "parse"),
                 ComponentPart(id="__acker", kind="system", cpu_pcore_percent=10.0, memory_mb=128.0),
-                bolt("collector", "source", "parse", "sink", reports=False),
+                bolt("collector", "source", "parse", "sink", reports=False, config={"stormpilot.role": "collector"}),
             ],
             "executors": [
                 ExecutorPart(start=t, end=t, component=c, supervisor=at(t)[0], port=at(t)[1])

@@ -245,7 +245,7 @@ class Reason(enum.StrEnum):
         "the plug-in has placed what was lost",
         "executors lost their slot less than a minute ago, or run on a supervisor that is gone or blacklisted",
     )
-    NOT_INSTRUMENTED = _gate("NOT_INSTRUMENTED", _MEASURED, "it does not report load")
+    NOT_INSTRUMENTED = _gate("NOT_INSTRUMENTED", _MEASURED, "it, or a bolt of it, does not report load")
     INSUFFICIENT_METRICS = _gate("INSUFFICIENT_METRICS", _MEASURED, "not enough of the window is measured")
     REPORTS_OVER_LIMIT = _gate("REPORTS_OVER_LIMIT", _MEASURED, "its load reports are more than the controller reads")
     WORKERS_STARTING = _gate(

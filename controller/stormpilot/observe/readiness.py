@@ -13,6 +13,8 @@ from stormpilot.model.values import LOAD_STREAM
 from stormpilot.observe.edges import Rates
 from stormpilot.printable import counted
 
+ROLE = "stormpilot.role"
+"""Key of a component's configuration: that of load reports is a collector."""
 FIRST_REPORT_S = 60.0
 """Time after its placement within which a task sends its first report: worker start, Python start, one period."""
 
@@ -30,6 +32,13 @@ def readiness_of(
             ready=False,
             instrumented=False,
             text="nothing measures it: install the hook (docs/guide/hook.md), or submit it with `stormpilot submit`",
+        )
+    if expected is own and (unseen := _unseen(snapshot, reporting)):
+        return Readiness(
+            ready=False,
+            instrumented=False,
+            text=f"what {', '.join(unseen)} {'gets' if len(unseen) == 1 else 'get'} is not measured: install the hook, "
+            "for components in Java and other languages (docs/guide/hook.md)",
         )
     silent = [t for t in sorted(expected) if t not in rates or rates[t].age_s > load.max_report_age_s]
     ages = [rates[t].age_s for t in expected if t in rates]
@@ -63,6 +72,15 @@ def readiness_of(
             reports_age_s=age_s,
         )
     return Readiness(ready=True, reports_age_s=age_s)
+
+
+def _unseen(snapshot: TopologySnapshot, reporting: Collection[str]) -> list[str]:
+    """Bolts of the user that report nothing. Who receives counts: a plan would know of no traffic to them."""
+    return [
+        c.id
+        for c in snapshot.components
+        if c.kind == "bolt" and c.id not in reporting and c.inputs and c.config.get(ROLE) != "collector"
+    ]
 
 
 def _hook_is_everywhere(own: Collection[int], rates: Rates, load: LoadSection) -> bool:

@@ -221,6 +221,21 @@ def test_topology_that_only_its_workers_measure_is_planned_like_any_other() -> N
     assert not believe(LoadHistory(60), snapshot=snapshot).readiness[TOPOLOGY].instrumented
 
 
+def test_a_topology_is_not_planned_without_what_its_java_bolts_get() -> None:
+    """Streams to them are in no report: a plan would take senders away from them, and promise a gain."""
+    python = topology(PLACE)
+    sink = python.components[2]
+    assert sink.id == "sink"
+    parts = [msgspec.structs.replace(sink, streams=["default"]) if c is sink else c for c in python.components]
+    snapshot = topology(PLACE, components=parts)
+    told = history_of(*((s, report(s)) for s in (10, 40)))
+    readiness = believe(told, snapshot=snapshot).readiness[TOPOLOGY]
+    assert (readiness.ready, readiness.instrumented) == (False, False)
+    assert readiness.text.startswith("what sink gets is not measured: install the hook")
+    hooked = history_of(*((s, r) for s in (10, 40) for r in (report(s), jvm_report(s))))
+    assert believe(hooked, snapshot=snapshot).readiness[TOPOLOGY].ready
+
+
 def test_worker_that_does_not_report_is_waited_for() -> None:
     history = history_of(*((s, jvm_report(s, tasks=(1, 2, 5))) for s in (10, 40)))
     readiness = believe(history).readiness[TOPOLOGY]
