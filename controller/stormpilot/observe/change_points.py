@@ -27,6 +27,8 @@ MOST_AT_ONCE = 11.0
 """Spreads that one interval counts for at most; below `ALARM` + `ALLOWED`, so that it takes two."""
 ALARM = 9.0
 """Sum of spreads from which on it is a change."""
+BACK = 4.5
+"""Sum of spreads below `ALLOWED` from which on a step has gone back; it takes two intervals, as noise is in each."""
 REPORTING = 0.9
 """Part of the tasks that must have reported anew before their rates are compared."""
 
@@ -52,11 +54,12 @@ class _Series:
 
 @dataclass
 class _Step:
-    """A step that may go back: when it began, and the rates and their distances of before."""
+    """A step that may go back: when it began, rates and their distances before it, and how much says that it did."""
 
     begun_ms: int
     usual_tps: dict[Hashable, float]
     distances: deque[float]
+    back: float = 0.0
 
 
 class ChangePoints:
@@ -126,12 +129,14 @@ class ChangePoints:
         if step is None:
             return
         distance, window_ms = _distance(step.usual_tps, rates), int(self._window_s * 1000)
-        if distance is not None and _beyond(step.distances, distance) <= ALLOWED:
+        if distance is not None:
+            step.back = max(0.0, step.back + min(ALLOWED, ALLOWED - _beyond(step.distances, distance)))
+        if step.back >= BACK:
             lasted_ms = min(now_ms - step.begun_ms, window_ms)
             self._bursts_ms[topology_id] = max(lasted_ms, self._bursts_ms.get(topology_id, 0))
             series.usual_tps, series.distances = step.usual_tps, step.distances
             del self._steps[topology_id]
-        elif now_ms - step.begun_ms > window_ms:
+        elif step.back <= 0 and now_ms - step.begun_ms > window_ms:
             del self._steps[topology_id]
 
     @staticmethod

@@ -121,6 +121,13 @@ def test_a_step_that_lasts_longer_than_bursts_is_seen_among_them() -> None:
     assert [at for _, at in tasks.changes(1005)] == [58, 1000]
 
 
+@pytest.mark.parametrize("seed", range(12))
+def test_a_small_step_at_much_noise_is_seen_once_at_most(seed: int) -> None:
+    """An interval of it may be as near to the rates before as theirs were to each other; it has not gone back."""
+    after = [64.0, 60.0, 30.0, 46.0, 80.0, 40.0, 20.0]
+    assert len(Tasks(lambda k: usual(k) if k < 300 else after, 0.2, seed).changes(700)) <= 1
+
+
 def test_tasks_that_start_anew_or_are_silent_are_no_change() -> None:
     tasks = Tasks(usual, 0.02)
     assert tasks.changes(50) == []
