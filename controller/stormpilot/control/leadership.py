@@ -18,6 +18,7 @@ from stormpilot.control import takeover
 from stormpilot.control.cycle import Cycle
 from stormpilot.control.recorder import Recorder
 from stormpilot.control.schedule import Job, Schedule
+from stormpilot.decide.policy import configured_modes
 from stormpilot.errors import StormpilotError, UnreachableError
 from stormpilot.observe.observer import Observation
 from stormpilot.publish.cleaner import Cleaner
@@ -93,7 +94,7 @@ class Leadership:
 
     def _take_over_plans(self) -> None:
         publisher, seen = self.cycle.publisher, self._observe().seen
-        publisher.take_over(takeover.unanswered(seen, self.now_ms()))
+        publisher.take_over(takeover.unanswered(seen, self.now_ms(), configured_modes(self._config.decide)))
         if publisher.former_keys:
             plans = self._observe().seen.plans.values()
             publisher.sign_anew([(p.message, p.version) for p in plans if p.message is not None])

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from stormpilot.decide.admit import ANSWER_MS
+from stormpilot.decide.policy import chosen_mode
 from stormpilot.errors import UsageError
-from stormpilot.messages.controller_state import ControllerState
+from stormpilot.messages.controller_state import ConfiguredModes, ControllerState
 from stormpilot.messages.core import PlanMessage, decode
+from stormpilot.messages.settings import ALL
 from stormpilot.observe.reader import StoreSnapshot
 from stormpilot.operate.status import FAILED
 from stormpilot.publish.epoch import Epoch, newest_epoch
@@ -19,20 +21,35 @@ def epoch_seen(snapshot: StoreSnapshot) -> int:
     return newest_epoch(seen, (p.message.epoch for p in snapshot.plans.values() if p.message is not None))
 
 
-def unanswered(snapshot: StoreSnapshot, now_ms: int) -> list[tuple[PlanMessage, int]]:
-    """Plans, with the versions of their znodes, that were published just now and wait for a round of Nimbus.
+def unanswered(snapshot: StoreSnapshot, now_ms: int, modes: ConfiguredModes) -> list[tuple[PlanMessage, int]]:
+    """Plans, with the versions of their znodes, that were published just now and that no round of Nimbus has looked at.
 
-    For the epoch of the leader before it rejects them.
+    For the epoch of the leader before it rejects them. Plan sets are whole: a part of one is never applied. Topologies
+    that have another mode by our `modes` than by those of that leader are left out.
     """
-    found = []
+    found = {}
     for t in snapshot.plans.keys() & snapshot.topologies.keys():
         published, status = snapshot.plans[t], snapshot.statuses.get(t)
         plan = published.message
-        if plan is None or now_ms - published.since_ms >= ANSWER_MS:
+        if plan is None or now_ms - published.since_ms >= ANSWER_MS or _mode_changed(snapshot, t, modes):
             continue
-        if status is None or status.plan_id != plan.plan_id or status.state == "waiting" or status.code == "EPOCH_OLD":
-            found.append((plan, published.version))
-    return found
+        if status is None or status.plan_id != plan.plan_id or status.code == "EPOCH_OLD":
+            found[t] = plan, published.version
+    sets = {t: plan.plan_set for t, (plan, _) in found.items()}
+    members = {t: [m for m in plan.plan_set_topologies if m in snapshot.topologies] for t, (plan, _) in found.items()}
+    return [found[t] for t in found if all(sets.get(m) == sets[t] for m in members[t])]
+
+
+def _mode_changed(snapshot: StoreSnapshot, topology_id: str, modes: ConfiguredModes) -> bool:
+    """Whether a topology has another mode by these than by those of the leader before, where they are known."""
+    if snapshot.controller is None or snapshot.controller.modes is None:
+        return False
+    topology = snapshot.topologies[topology_id]
+    operators = [None if m is None else m.mode for m in (snapshot.mode_setting(topology.name), snapshot.modes.get(ALL))]
+    before, now = (
+        chosen_mode(topology.name, topology.config, m, *operators)[0] for m in (snapshot.controller.modes, modes)
+    )
+    return before != now
 
 
 def state_before(zookeeper: ZooKeeper, paths: Paths) -> ControllerState | None:

@@ -9,8 +9,9 @@ from doubles.memory_zookeeper import MemoryZooKeeper
 from doubles.models import plan_message
 from doubles.snapshots import topology
 from stormpilot.control.takeover import ahead_ms, owed_ms, unanswered
-from stormpilot.messages.controller_state import ControllerState
+from stormpilot.messages.controller_state import ConfiguredModes, ControllerState
 from stormpilot.messages.core import StatusMessage, encode
+from stormpilot.messages.settings import Mode, ModeSetting, setting_key
 from stormpilot.observe.reader import PublishedPlan, StoreSnapshot
 from stormpilot.operate.status import FAILED
 from stormpilot.publish.epoch import raise_epoch
@@ -79,7 +80,8 @@ def test_after_a_leadership_of_our_own_it_is_by_how_much_our_clock_was_set(by_ms
     [
         (None, "fallback", "NO_PLAN", 5, True),
         ("p-0", "applied", "OK", 5, True),
-        ("p-1", "waiting", "PLAN_SET_INCOMPLETE", 5, True),
+        ("p-1", "waiting", "PLAN_SET_INCOMPLETE", 5, False),
+        ("p-1", "waiting", "PAUSED", 5, False),
         ("p-1", "rejected", "EPOCH_OLD", 5, True),
         ("p-1", "rejected", "EPOCH_OLD", 90, False),
         ("p-0", "applied", "OK", 90, False),
@@ -96,4 +98,38 @@ def test_plans_that_wait_for_a_round_of_nimbus_are_those_that_came_just_now(
     plan = msgspec.structs.replace(plan_message(plan_id="p-1", topology_id=t.id), created_at_ms=THEN_MS)
     status = StatusMessage(topology_id=t.id, plan_id=plan_id, state=state, code=code, since_ms=0, written_at_ms=0)  # type: ignore[arg-type]
     snapshot = StoreSnapshot(topologies={t.id: t}, plans={t.id: PublishedPlan(plan, 3, 0)}, statuses={t.id: status})
-    assert unanswered(snapshot, THEN_MS + age_s * 1000) == ([(plan, 3)] if found else [])
+    assert unanswered(snapshot, THEN_MS + age_s * 1000, ConfiguredModes(mode="act")) == ([(plan, 3)] if found else [])
+
+
+@pytest.mark.parametrize(("other", "found"), [(None, 0), ("r-1", 2), ("r-2", 0)])
+def test_a_part_of_a_plan_set_is_not_taken_over(other: str | None, found: int) -> None:
+    """The leader ended while it wrote the set: the next one replaces it, and at once while the epoch is not its own."""
+    ids = ["flights-1-1", "wordcount-2-1"]
+    sets = {ids[0]: "r-1"} | ({} if other is None else {ids[1]: other})
+    plans = {
+        t: PublishedPlan(
+            msgspec.structs.replace(
+                plan_message(topology_id=t, plan_set=plan_set, plan_set_topologies=ids), created_at_ms=THEN_MS
+            ),
+            3,
+            0,
+        )
+        for t, plan_set in sets.items()
+    }
+    topologies = {t: msgspec.structs.replace(topology(), id=t) for t in ids}
+    taken = unanswered(StoreSnapshot(topologies=topologies, plans=plans), THEN_MS, ConfiguredModes(mode="act"))
+    assert len([p for p, _ in taken if p.plan_set == "r-1"]) == found
+
+
+@pytest.mark.parametrize(("now", "setting", "found"), [("act", None, 1), ("off", None, 0), ("off", "act", 1)])
+def test_a_plan_of_another_mode_is_not_taken_over(now: Mode, setting: Mode | None, found: int) -> None:
+    """The plug-in hears of the new mode with the first cycle only: until then it would carry the plan out."""
+    t = topology()
+    plan = msgspec.structs.replace(plan_message(topology_id=t.id), created_at_ms=THEN_MS)
+    snapshot = StoreSnapshot(
+        topologies={t.id: t},
+        plans={t.id: PublishedPlan(plan, 3, 0)},
+        modes={} if setting is None else {setting_key(t.name): ModeSetting(mode=setting)},
+        controller=msgspec.structs.replace(STATE, modes=ConfiguredModes(mode="act")),
+    )
+    assert len(unanswered(snapshot, THEN_MS, ConfiguredModes(mode=now))) == found
