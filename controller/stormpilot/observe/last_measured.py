@@ -38,7 +38,12 @@ class LastMeasured:
 def _filled_in(topology: Topology, known: dict[tuple[int, int], Executor]) -> Topology:
     runs = {a.start for a in topology.assignment}
     executors = [
-        msgspec.structs.replace(e, cpu_mhz=last.cpu_mhz, memory_mb=last.memory_mb)
+        msgspec.structs.replace(
+            e,
+            cpu_mhz=last.cpu_mhz,
+            polling_mhz=last.polling_mhz,
+            memory_mb=e.memory_mb or last.memory_mb,  # what is declared may be new
+        )
         if not e.measured and e.start in runs and (last := known.get((e.start, e.end))) is not None
         else e
         for e in topology.executors

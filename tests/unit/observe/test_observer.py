@@ -13,6 +13,7 @@ from doubles.snapshots import T0_MS, cluster, report, topology
 from stormpilot.config import LoadSection
 from stormpilot.messages.core import ClusterSnapshot
 from stormpilot.messages.load import LoadReport
+from stormpilot.model.values import Executor
 from stormpilot.observe.capacity import GONE_MS
 from stormpilot.observe.observer import Observer
 from stormpilot.observe.reader import Reader, StoreSnapshot
@@ -107,16 +108,28 @@ def test_workers_that_restart_keep_the_cpu_and_the_memory_that_were_measured_las
     reader = Read(StoreSnapshot(cluster=there, topologies={job.id: job}))
     observer = Observer(reader, LoadSection(), 0.8)
 
-    def tasks_1_to_4(at_s: float, *reports: LoadReport) -> list[tuple[float, float, bool]]:
+    def tasks_1_to_4(at_s: float, *reports: LoadReport) -> list[Executor]:
         reader.reports = list(reports)
         belief = observer.observe(T0_MS + int(at_s * 1000)).belief
         assert belief is not None
-        return [(e.cpu_mhz, e.memory_mb, e.measured) for e in belief.model.topologies[0].executors[:4]]
+        return belief.model.topologies[0].executors[:4]
 
     for at_s in (30, 60):
-        before = tasks_1_to_4(at_s, report(at_s, cpu_s=0.4 * at_s, memory_mb=300.0))
-    assert all(cpu_mhz > 800 and memory_mb == 300 and measured for cpu_mhz, memory_mb, measured in before)
+        idles = {"polling_cpu_s": 0.1 * at_s, "timed": at_s, "timed_ms": 0.1 * at_s}
+        before = tasks_1_to_4(at_s, report(at_s, cpu_s=0.4 * at_s, memory_mb=300.0, **idles))
+    assert all(e.cpu_mhz > 800 and e.memory_mb == 300 and e.measured for e in before)
+    assert max(e.polling_mhz for e in before) > 0
     moved = topology(dict.fromkeys(range(1, 7), ("b", 6700)), version=2, components=job.components)
     reader.seen = StoreSnapshot(cluster=there, topologies={job.id: moved})
     after = tasks_1_to_4(90)
-    assert after == [(pytest.approx(cpu_mhz), memory_mb, False) for cpu_mhz, memory_mb, _ in before]
+    assert [e.measured for e in after] == 4 * [False]
+    assert [(e.cpu_mhz, e.polling_mhz, e.memory_mb) for e in after] == [
+        (pytest.approx(e.cpu_mhz), pytest.approx(e.polling_mhz), e.memory_mb) for e in before
+    ]
+    declares = [
+        msgspec.structs.replace(c, memory_mb=800.0, config={"topology.component.resources.onheap.memory.mb": 800.0})
+        for c in job.components
+    ]
+    moved = msgspec.structs.replace(moved, version=3, components=declares)
+    reader.seen = StoreSnapshot(cluster=there, topologies={job.id: moved})
+    assert [e.memory_mb for e in tasks_1_to_4(95)] == 4 * [800.0], "declared anew, by a rebalance"
