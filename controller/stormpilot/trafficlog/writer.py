@@ -70,14 +70,15 @@ class TrafficLog:
 
         def written(key: tuple[str, str | None], rows: list[Row]) -> OSError | pa.ArrowException | None:
             """Why these are lost, if they are."""
-            if not away:
-                try:
-                    self._write(*key, rows, now_ms)
-                except (OSError, pa.ArrowException) as e:
-                    if self.place.local is not None or isinstance(e, PermissionError):
-                        return e
+            if away:
+                return away[0]
+            try:
+                self._write(*key, rows, now_ms)
+            except (OSError, pa.ArrowException) as e:
+                if self.place.local is None and not isinstance(e, PermissionError):
                     away.append(e)
-            return away[0] if away else None
+                return e
+            return None
 
         files = {key: rows for key, rows in waiting.items() if rows}
         with ThreadPoolExecutor(WRITERS, "traffic-log") as pool:

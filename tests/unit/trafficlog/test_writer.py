@@ -199,6 +199,30 @@ def test_a_store_elsewhere_that_does_not_answer_is_asked_once_by_each_writer_in_
     assert store.asked == before + 1, "it may answer by now"
 
 
+def test_what_is_written_while_another_file_is_lost_is_not_counted_as_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = TrafficLog(LogPlace(Away(), "bucket/log", "s3://bucket/log"), "w")  # type: ignore[arg-type]
+    begun, lost = threading.Event(), threading.Event()
+    count = log._lose
+
+    def write(_: str, topology_id: str, *__: object) -> None:
+        if topology_id == "lost":
+            assert begun.wait(10)
+            raise OSError("AWS Error NETWORK_CONNECTION")
+        begun.set()
+        assert lost.wait(10)
+
+    def lose(rows: int, why: object) -> None:
+        count(rows, why)
+        lost.set()
+
+    monkeypatch.setattr(log, "_write", write)
+    monkeypatch.setattr(log, "_lose", lose)
+    for topology in ("lost", "written"):
+        log.add("edges", [edge()], topology)
+    log.flush(T0_MS)
+    assert (log.rows_written, log.rows_lost) == (1, 1)
+
+
 def test_the_files_of_a_window_are_written_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """300 topologies have 1,500 files a window: at 20 ms for each the cycle waited half a minute for its disk."""
     log, together = TrafficLog(tmp_path, "w"), threading.Barrier(4, timeout=10)
