@@ -1,6 +1,7 @@
 package io.stormpilot.worker.count;
 
 import java.util.Arrays;
+import java.util.stream.Stream;
 
 /**
  * The threads that work for an executor, shared by its tasks: its own, and others that were seen to
@@ -44,12 +45,12 @@ public final class Threads {
 
   private synchronized void add(Thread thread) {
     if (isNew(thread)) {
-      Thread[] more = Arrays.copyOf(helpers, helpers.length + 1);
-      more[helpers.length] = thread;
-      helpers = more;
+      Stream<Thread> alive = Arrays.stream(helpers).filter(Thread::isAlive);
+      helpers = Stream.concat(alive, Stream.of(thread)).toArray(Thread[]::new);
     }
   }
 
+  /** It is not known, and there is room for it: that of one that ended, as in a pool, is free. */
   private boolean isNew(Thread thread) {
     Thread[] known = helpers;
     for (Thread one : known) {
@@ -57,6 +58,10 @@ public final class Threads {
         return false;
       }
     }
-    return known.length < MAX_HELPERS_OF_TASK * tasks;
+    boolean room = known.length < MAX_HELPERS_OF_TASK * tasks;
+    for (int i = 0; i < known.length && !room; i++) {
+      room = !known[i].isAlive();
+    }
+    return room;
   }
 }

@@ -27,6 +27,7 @@ public final class ExecutorCpu {
   private final List<TaskCounters> tasks = new ArrayList<>();
   private final Map<Thread, Long> threadNanos = new HashMap<>();
   private final Map<Thread, Long> helperBefore = new HashMap<>();
+  private long endedHelperNanos;
   private final Map<Child, Long> childNanos = new HashMap<>(); // of those that live
   private final Map<Child, Long> childBefore = new HashMap<>();
   private final Set<Child> fell = new HashSet<>();
@@ -82,10 +83,11 @@ public final class ExecutorCpu {
       polling.read(threads.own(), cpu, System.nanoTime());
     }
     for (Thread helper : threads.helpers()) {
-      if (!several.contains(helper)) {
+      if (!several.contains(helper) && helper.isAlive()) {
         readHelper(helper);
       }
     }
+    helperBefore.keySet().removeIf(this::hasEnded);
     readChildren(threads.own());
   }
 
@@ -119,7 +121,7 @@ public final class ExecutorCpu {
 
   /** CPU in the JVM at the last reading. */
   public long jvmNanos() {
-    return threadNanos.values().stream().mapToLong(Long::longValue).sum();
+    return endedHelperNanos + threadNanos.values().stream().mapToLong(Long::longValue).sum();
   }
 
   /** The part of it in which its thread looked for tuples, or null where it is not known. */
@@ -172,6 +174,15 @@ public final class ExecutorCpu {
     long now = Math.max(0, jvm.nanos(thread));
     helperBefore.putIfAbsent(thread, now);
     threadNanos.merge(thread, now - helperBefore.get(thread), Math::max);
+  }
+
+  /** Whether a helper ended; then what it used stays counted. */
+  private boolean hasEnded(Thread helper) {
+    if (helper.isAlive()) {
+      return false;
+    }
+    endedHelperNanos += threadNanos.remove(helper);
+    return true;
   }
 
   private Threads threads() {

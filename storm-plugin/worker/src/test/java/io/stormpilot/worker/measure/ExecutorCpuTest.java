@@ -2,6 +2,7 @@ package io.stormpilot.worker.measure;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.stormpilot.worker.count.FakeTuples;
 import io.stormpilot.worker.count.TaskCounters;
@@ -97,5 +98,35 @@ class ExecutorCpuTest {
       cpu.read(Set.of());
     }
     assertEquals(40 * 3 * TICK, cpu.childNanos());
+  }
+
+  /** An idle pool ends its threads, and makes others later. */
+  @Test
+  void threadsThatReplaceThoseThatEndedCountBesideThem() throws InterruptedException {
+    ExecutorCpu cpu = cpu();
+    for (int k = 0; k < 10; k++) {
+      Thread one =
+          new Thread(
+              () -> {
+                task.acked(FakeTuples.tuple(1, "default"));
+                cpu.read(Set.of());
+                burn();
+                cpu.read(Set.of());
+              });
+      one.start();
+      one.join();
+    }
+    cpu.read(Set.of());
+    long own = new JvmCpu().nanos(Thread.currentThread());
+    assertTrue(cpu.jvmNanos() - own >= 8 * 2 * TICK, cpu.jvmNanos() + " of which " + own);
+    assertEquals(1, threads.helpers().length, "those that ended are held no longer");
+  }
+
+  private static void burn() {
+    JvmCpu jvm = new JvmCpu();
+    long end = jvm.nanos(Thread.currentThread()) + 2 * TICK;
+    while (jvm.nanos(Thread.currentThread()) < end) {
+      Thread.onSpinWait();
+    }
   }
 }
