@@ -60,8 +60,9 @@ class Record:
         self._guesses: dict[int, int] = {}
         try:
             lines = read_bytes(file, LARGE_BYTES).splitlines() if file.exists() else []
-            if not lines or (len(lines) == 1 and _is_head(lines[0], of)):
-                file.write_bytes(msgspec.json.encode(of) + b"\n")
+            head = msgspec.json.encode(of)
+            if not lines or (lines[0] != head and _is_head(lines[0], of) and all(map(_is_guess, lines[1:]))):
+                file.write_bytes(head + b"\n")
                 lines = []
         except OSError as e:
             raise UsageError(f"{file}: cannot keep the trials here: {e.strerror}") from e
@@ -152,6 +153,13 @@ def _is_head(line: bytes, of: dict[str, Any]) -> bool:
     except msgspec.DecodeError:
         return False
     return isinstance(found, dict) and found.keys() == of.keys()
+
+
+def _is_guess(line: bytes) -> bool:
+    try:
+        return isinstance(msgspec.json.decode(line, type=Attempt | Guess), Guess)
+    except msgspec.DecodeError:
+        return False
 
 
 def _alike(a: SlotSize, b: SlotSize) -> bool:

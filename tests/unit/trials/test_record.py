@@ -90,6 +90,15 @@ def test_a_record_without_a_trial_holds_nobody_up(tmp_path: Path) -> None:
     assert len(Record(file, OF)) == 3
 
 
+def test_a_guess_alone_holds_nobody_up(tmp_path: Path) -> None:
+    """A profile that was interrupted in its first trial has one: it is kept for the same profile alone."""
+    file = tmp_path / "pi.trials.jsonl"
+    Record(file, OF | {"component": "tasks:Pie"}).guess(1, lambda threads: 7)
+    other = Record(file, OF)
+    assert other.guess(1, lambda threads: 4) == 4
+    assert Record(file, OF).guess(1, lambda threads: 9) == 4
+
+
 def test_a_slot_of_another_size_is_refused(tmp_path: Path) -> None:
     record = filled(tmp_path / "pi.trials.jsonl")
     with pytest.raises(UsageError, match="a slot of another size"):
