@@ -14,6 +14,7 @@ from statistics import median
 from typing import Any
 
 from stormpilot.errors import UnreachableError
+from stormpilot.instrument.trial import BIN_S
 from stormpilot.sizing.performance import rate_text
 from stormpilot.sizing.stability import Slope, latency_slope
 from stormpilot.zookeeper.client import ConflictError, ZooKeeper
@@ -196,7 +197,7 @@ def _completed_tps(points: list[list[float]], warm_s: float, end_s: float) -> fl
     span_s = end_s - warm_s
     if counted and begin_s is not None:
         pause_s = max(then - before for before, then in pairwise([begin_s, *counted]))
-        span_s = counted[-1] - begin_s if end_s - counted[-1] <= pause_s else span_s
+        span_s = counted[-1] - begin_s if end_s - counted[-1] <= pause_s + BIN_S else span_s
     return sum(tuples[t] for t in counted) / max(span_s, 1.0)
 
 

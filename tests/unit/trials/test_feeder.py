@@ -87,6 +87,14 @@ def test_batches_that_are_cut_at_the_ends_of_a_trial_do_not_change_what_came_thr
     assert feeder._completed_tps([*source, *source], 3.0, 13.0) == pytest.approx(100.0)
 
 
+@pytest.mark.parametrize("first_s", [0.065, 2.6])
+def test_batches_are_whole_though_the_source_tells_only_half_seconds(first_s: float) -> None:
+    """Batches every 2.6 s are told as 2.5 s apart, so that the next one, after the trial, seemed to be late."""
+    bins = [int((first_s + 2.6 * k) / 0.5) * 0.5 + 0.25 for k in range(5)]
+    source = [[t, 1.5, 260] for t in bins if t < 13.0]
+    assert feeder._completed_tps(source, 3.0, 13.0) == pytest.approx(100.0, rel=0.05)
+
+
 def test_what_stops_came_through_in_the_whole_time() -> None:
     steady = [[0.25 + 0.5 * k, 0.01, 50] for k in range(26)]
     assert feeder._completed_tps(steady, 3.0, 13.0) == pytest.approx(100.0)
