@@ -99,7 +99,8 @@ class PlannerClient:
 
         That scheduler makes as many workers as executors need.
         """
-        many = [msgspec.structs.replace(t, workers=len(t.executors)) for t in model.topologies]
+        slots = sum(len(s.slots) for s in model.supervisors)
+        many = [msgspec.structs.replace(t, workers=min(len(t.executors), max(slots, 1))) for t in model.topologies]
         model = msgspec.structs.replace(model, topologies=many)
         deadline_s = time.monotonic() + self.current.config.planner.budget_s
         try:

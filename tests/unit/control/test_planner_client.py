@@ -118,6 +118,17 @@ def test_there_is_room_for_as_many_workers_as_the_resource_aware_scheduler_makes
         assert client(compute).has_room(msgspec.structs.replace(whole, supervisors=nodes)) is room
 
 
+def test_there_is_room_for_no_more_workers_than_there_are_slots() -> None:
+    """What does not fit is told at once: with more workers than slots it took the whole budget to find that out."""
+    whole = model(topology({}))
+    nodes = [msgspec.structs.replace(s, slots=s.slots[:1]) for s in whole.supervisors]
+    compute = Planning(NO_ROOM)
+    assert not client(compute).has_room(msgspec.structs.replace(whole, supervisors=nodes))
+    ((_, _, asked),) = compute.asked
+    assert len(nodes) < len(asked.topologies[0].executors)
+    assert asked.topologies[0].workers == len(nodes)
+
+
 def test_a_plan_that_keeps_every_constraint_is_the_answer() -> None:
     compute = Planning(plan(PAIRED))
     assert client(compute).plan(model()) == plan(PAIRED)
