@@ -251,7 +251,7 @@ def held_by_topology(
             yield Held(RESOURCES, f"{', '.join(names)}{f' of {where}' if where else ''}")
     if shared_memory and not ras:
         yield Held(SHARED_MEMORY, _short(sorted(shared_memory)))
-    if ras and (alone := sorted({a for a, b in incompatible(config) if a == b})):
+    if ras and (alone := sorted({a for a, b in incompatible(config) if a == b and a in components})):
         yield Held(CONSTRAINTS, f"{', '.join(alone)} apart from itself")
 
 

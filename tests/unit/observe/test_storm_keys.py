@@ -78,6 +78,7 @@ def test_generic_resources_of_one_component_and_shared_memory() -> None:
             "topology.ras.constraints is parse apart from itself",
         ),
         ({"topology.ras.constraints": [["parse", "parse"]]}, "topology.ras.constraints is parse apart from itself"),
+        ({"topology.ras.constraints": [["prase", "prase"]]}, None),  # Storm, too, goes on without what is not there
         ({"topology.spread.components": ["parse"], "topology.ras.one.executor.per.worker": True}, None),
         ({"topology.ras.one.component.per.worker": True}, None),
         ({"topology.component.resources.map": {"gpu": 1.0}}, None),
