@@ -10,6 +10,7 @@ random order, on what shuffles will really send, until `IN_VAIN` tries per execu
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Callable
@@ -22,7 +23,7 @@ from numba import njit
 from stormpilot.model.compiled import Compiled, Floats, Ints, compile_model
 from stormpilot.model.flow.model import FlowModel, flow_model
 from stormpilot.model.values import Infeasible, Model, Plan
-from stormpilot.planner.flow.annealing import FlowSearch
+from stormpilot.planner.flow.annealing import COLD, FlowSearch
 from stormpilot.planner.placement.layout import Frame, Layout, empty_layout, frame_of, relabel
 from stormpilot.planner.placement.objective import objective_of
 from stormpilot.planner.placement.problem import (
@@ -239,7 +240,13 @@ BY_FLOWS: dict[str, Callable[[Compiled, int], Ints]] = {
 def climbed_by_flows(flow: FlowModel, frame: Frame, layout: Layout, seed: int) -> Layout:
     """A local minimum of the traffic that the flow model predicts; what overloads nodes goes first."""
     search = FlowSearch(frame, flow, objective_of(flow.compiled, "inter_node", 0.0).distance, 0.0, exact_workers=False)
-    return search.climb(relabel(frame, layout), np.random.default_rng(seed), IN_VAIN)
+    rng, tries = np.random.default_rng(seed), IN_VAIN * flow.compiled.executors
+    found = relabel(frame, layout)
+    before, now = None, search.judge(found)
+    while before is None or now < before:
+        better = search.search(found, rng, tries, lambda: math.inf, first_temperature=COLD)
+        found, before, now = better.layout, now, (better.violation, better.cost)
+    return found
 
 
 def plan(model: Model, name: str, seed: int) -> Plan | Infeasible:

@@ -12,6 +12,7 @@ from benchmarks.planners.tables import markdown
 from stormpilot.generate.models import Loaded, Small, loaded, small
 from stormpilot.model.compiled import compile_model
 from stormpilot.model.cost import evaluate
+from stormpilot.model.flow.model import flow_model
 from stormpilot.model.values import Infeasible, Plan
 from stormpilot.model.violations import violations
 from stormpilot.planner import compute
@@ -207,6 +208,20 @@ def test_hill_climbing_saves_traffic_and_holds_every_constraint(monkeypatch):
     end = c.plan_of(to_slots(frame, baselines.climbed(frame, baselines.layout_of(frame, node), exchanges=True)))
     assert violations(model, end) == []
     assert evaluate(model, end)["inter_node_tps"] < 0.5 * evaluate(model, start)["inter_node_tps"]
+
+
+def test_hill_climbing_by_flows_saves_what_shuffles_send():
+    """It called a method that the search had no longer."""
+    model = loaded(Loaded(executors=20, topologies=1, load=0.5), np.random.default_rng(0))
+    start = compute(model, "default")
+    assert isinstance(start, Plan)
+    c = compile_model(model)
+    frame, flow = frame_of(c), flow_model(model, c)
+    layout = baselines.layout_of(frame, c.slot_node[c.slots_of(start)])
+    end = c.plan_of(to_slots(frame, baselines.climbed_by_flows(flow, frame, layout, 0)))
+    assert violations(model, end) == []
+    before, after = (flow.predict(c.slots_of(plan)).inter_node_tps for plan in (start, end))
+    assert after < 0.8 * before
 
 
 def test_a_partition_over_too_many_nodes_leaves_the_smallest_pieces_unplaced():
