@@ -25,6 +25,7 @@ from stormpilot.planner.placement.result import Result
 from stormpilot.planner.placement.slots import to_slots
 
 Value = float | int | str | bool | None
+KIND_NAMES = {int: "a whole number", float: "a number", bool: "true or false", type(None): "none"}
 MOST_ROUNDS = 4
 """Plans that are made to find which wishes for sites cannot be met; after that all are given up."""
 
@@ -140,7 +141,7 @@ def _converted(planner: str, name: str, value: Value, kind: Any) -> Value:
                     continue
                 if isinstance(value, str) or converted == value:
                     return converted
-    names = [getattr(o, "__name__", str(o)) for o in options if typing.get_origin(o) is not typing.Literal]
+    names = [KIND_NAMES.get(o, str(o)) for o in options if typing.get_origin(o) is not typing.Literal]
     raise UsageError(f"planner {planner}: {name} is {value!r}, expected {' or '.join([*words, *names])}")
 
 

@@ -70,6 +70,12 @@ def test_what_a_planner_does_not_have_is_refused(planner: str, given: str, said:
         asked(planner, [given], [])
 
 
+def test_a_parameter_of_the_wrong_kind_is_refused_in_words() -> None:
+    """It said `expected int or NoneType`."""
+    with pytest.raises(UsageError, match=r"iterations is '1\.5x', expected a whole number or none$"):
+        asked("best", ["iterations=1.5x"], [])
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [
