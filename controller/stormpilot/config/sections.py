@@ -104,8 +104,8 @@ class LoadSection(Section, frozen=True, kw_only=True):
         Meta(
             description="cores and memory of a supervisor. declared: those of its storm.yaml; measured: those that "
             "its tasks report; auto: measured where its storm.yaml has Storm's defaults, else declared. With the "
-            "ResourceAwareScheduler as the fallback, auto takes memory as declared, and cores too if cpu is declared. "
-            "The memory of executors that nobody declared is measured too, unless this is declared"
+            "ResourceAwareScheduler as the fallback, auto takes memory as declared, and cores too where load.cpu is "
+            "declared. The memory of executors that nobody declared is measured too, unless this is declared"
         ),
     ] = "auto"
     cpu: Annotated[
