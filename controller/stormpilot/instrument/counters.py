@@ -181,8 +181,9 @@ class SpoutCounters:
 
     def message_refused(self, message: Any) -> None:
         """Count an emit no more that could not be sent after all."""
-        if type(message) is dict and message.get("command") == "emit" and self._take(message.get("id")) is not None:
+        if type(message) is dict and message.get("command") == "emit" and message.get("id") is not None:
             self._emitted -= 1
+            self._take(message["id"])
 
     def command_received(self, command: Mapping[str, Any], now_s: float) -> None:
         """Count an ack or a fail from Storm, read at `now_s` of the clock."""

@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import time
+import uuid
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -107,7 +108,9 @@ def test_spout_does_not_count_what_cannot_be_serialized(tmp_path: Path) -> None:
 
     class SendsSets(SpoutLoadReporting, Numbers):
         def emit(self, tup: Any, **how: Any) -> Any:
-            return super().emit(tup if self.n % 3 == 0 else [{self.n}], **how)
+            if self.n % 3 == 1:
+                how["tup_id"] = uuid.UUID(int=self.n)
+            return super().emit([{self.n}] if self.n % 3 == 2 else tup, **how)
 
     acks = [{"command": "ack", "id": "3"}, {"command": "deactivate"}]
     sent, _ = run(SendsSets, handshake(tmp_path), [*[next_()] * 6, *acks])
