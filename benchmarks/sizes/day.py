@@ -50,7 +50,7 @@ WATCHING = {"after_s": 5.0, "headroom_ratio": HEADROOM_RATIO}
 """Five minutes of a real day are 2.5 s of this one; load reports come every second, a cycle is 5 s."""
 VARIANTS = ("peak", "followed", "standby")
 STANDBY_WORKERS, STANDBY_TASKS = 3, 2
-"""Workers, and tasks of each component for each thread that the peak needs: Storm places them evenly."""
+"""Workers as the peak needs, and tasks of each component for each thread that it needs: Storm places them evenly."""
 STANDBY_TEXT = (
     f" `standby`: as `followed`, on {STANDBY_WORKERS} workers with {STANDBY_TASKS} executors for each thread that the "
     "peak needs, all but one of a component on standby at first: `apply-size` has more or fewer of them get tuples, "

@@ -246,6 +246,9 @@ class Leadership:
 
     def _observe(self) -> Observation:
         self._observation = observation = self.cycle.observer.observe(self.now_ms())
+        ours, seen = self.cycle.publisher.epoch.number, takeover.epoch_seen(observation.seen)
+        if seen > ours:  # ZooKeeper was restored from a backup, or somebody wrote a plan
+            raise DeposedError(f"the scheduler plug-in has seen epoch {seen} and rejects plans of ours, {ours}")
         return observation
 
     def _failed(self, event: str, error: Exception) -> None:

@@ -243,6 +243,20 @@ def test_expired_session_stops_acting_and_leads_again_in_the_next_epoch(
     until(lambda: shim.applied, "a plan in the new epoch")
 
 
+def test_a_leader_of_an_epoch_that_the_plug_in_takes_for_old_leads_again_in_a_newer_one(
+    shared_zookeeper: LocalZooKeeper, settings: Settings, start: Start, play: Play, paths: Paths
+) -> None:
+    """Restored from a backup, ZooKeeper has an older epoch than Nimbus, which goes on, remembers."""
+    shim = play(shared_zookeeper.hosts, cluster("a", "b"))
+    controller = start(settings(shared_zookeeper.hosts))
+    until(lambda: controller.logged("no change"), "a cycle")
+    shim.remember_epoch(50)
+    shim.submit(topology())
+    until(lambda: shim.applied, "a plan", timeout_s=60)
+    assert epoch(shim.client, paths) == 51
+    assert len(controller.logged("leading")) == 2
+
+
 def test_a_plan_that_nimbus_has_not_looked_at_when_another_leads_is_applied(
     shared_zookeeper: LocalZooKeeper, settings: Settings, start: Start, play: Play, paths: Paths
 ) -> None:
