@@ -9,7 +9,7 @@ from stormpilot.instrument.latency import ABOVE_MS, BOUNDS_MS, RATIO
 from stormpilot.model.bounds import MOST
 from stormpilot.observe.task_rates import TaskRates
 
-MOST_OF_A_LANE = 1.25
+LANE_CORES = 1.25
 """Cores of a thread, or a process, with what small helpers of it use."""
 LEAST_CHILD_CORES = 0.001
 """From here on a child process does the work of a task: its thread in the JVM only hands tuples over."""
@@ -51,7 +51,7 @@ def lanes(tasks: Sequence[TaskRates]) -> int:
     processes = sum(not r.in_jvm or (r.child_cores or 0.0) > LEAST_CHILD_CORES for r in tasks)
     outside = sum((r.child_cores or 0.0) if r.in_jvm else r.cpu_cores for r in tasks)
     inside = sum(r.cpu_cores for r in tasks) - outside
-    return max(1, processes, math.ceil(max(outside, inside) / MOST_OF_A_LANE))
+    return max(1, processes, math.ceil(max(outside, inside) / LANE_CORES))
 
 
 def polling_cores(tasks: Sequence[TaskRates], *, spout: bool) -> float:

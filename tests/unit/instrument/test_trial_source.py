@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from doubles.trial_batches import acked_in_batches
 from stormpilot.instrument import trial
 from stormpilot.instrument.trial import AHEAD_S, BIN_S, LEAST_AHEAD, MOST_AT_ONCE, Schedule, TrialSource
 from stormpilot.instrument.worker_store import StoreUnavailable
@@ -93,16 +94,9 @@ def test_a_source_that_may_not_read_its_command_says_so_once(
 @pytest.mark.parametrize("every_s", [2.0, 5.0, 10.0])
 def test_component_that_acks_in_batches_gets_all_that_is_due(every_s: float) -> None:
     """Each flush takes all that it has: nothing but the source would limit it."""
-    schedule, waiting, now_s, flush_s = Schedule(1, 100.0, 200.0, 0.0), list[int](), 0.0, every_s
-    while now_s < 100.0:
-        due = schedule.due(now_s, len(waiting))
-        waiting += range(schedule.sent, schedule.sent + due)
-        schedule.sent += due
-        if now_s >= flush_s:
-            for number in waiting:
-                schedule.done(number, now_s)
-            waiting, flush_s = [], flush_s + every_s
-        now_s += 0.01
+    schedule = Schedule(1, 100.0, 200.0, 0.0)
+    for _ in acked_in_batches(schedule, every_s, every_s, 100.0):
+        pass
     assert schedule.completed >= 0.85 * 100 * 100
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from doubles.memory_zookeeper import MemoryZooKeeper
+from doubles.trial_batches import acked_in_batches
 from stormpilot.errors import UnreachableError
 from stormpilot.instrument.trial import Schedule
 from stormpilot.sizing.stability import latency_slope
@@ -110,16 +111,8 @@ def test_what_is_acked_in_batches_does_not_fall_behind_whenever_its_first_batch_
 ) -> None:
     """A first batch that ends at once has tuples of no latency, and those of the next ones wait."""
     times = Times(warm_up_s=1.5 * every_s, trial_s=4 * every_s)
-    schedule, waiting, now_s, flush_s = Schedule(1, 100.0, 1000.0, 0.0), list[int](), 0.0, first * every_s
-    while now_s < times.warm_up_s + times.trial_s:
-        due = schedule.due(now_s, len(waiting))
-        waiting += range(schedule.sent, schedule.sent + due)
-        schedule.sent += due
-        if now_s >= flush_s:
-            for number in waiting:
-                schedule.done(number, now_s)
-            waiting, flush_s = [], flush_s + every_s
-        now_s += 0.05
+    schedule = Schedule(1, 100.0, 1000.0, 0.0)
+    for now_s in acked_in_batches(schedule, every_s, first * every_s, times.warm_up_s + times.trial_s):
         assert feeder._falls_behind([{"points": schedule.points()}], now_s, 100.0, times.warm_up_s) == ""
     points = [(t, latency_s) for t, latency_s, _ in schedule.points() if t >= times.warm_up_s]
     assert feeder._unstable(latency_slope(points), 100.0, 100.0, 0, times) == ""

@@ -243,6 +243,14 @@ public final class Story {
     return this;
   }
 
+  /** A plan of topology {@code t} is in force. */
+  public Story applied(String... workers) {
+    publish(plan("t", "p-1", workers));
+    round();
+    round();
+    return this;
+  }
+
   public void removePlan(String topology) {
     plans.remove(topology);
   }
