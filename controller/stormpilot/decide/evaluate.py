@@ -77,7 +77,7 @@ class _Case:
             lost = counted(len(t.executors) - len(t.assignment), "executor has", "executors have")
             return self._act(Reason.REPAIR, f"{lost} no slot on a live supervisor"), self.memory
         relieved = self._relieved()
-        kept = self._throughput_kept(relieved) if relieved and self.moved and not subject.asked else None
+        kept = self._relief_held(relieved) if relieved and self.moved and not subject.asked else None
         if relieved and self.moved and kept is None:
             return self._relief(relieved), self.memory
         if subject.degraded and not subject.rebalanced and not subject.asked and config.repair_cool_down_s != 0:
@@ -141,8 +141,35 @@ class _Case:
             return self._act(Reason.OVERLOAD, text, highest, 1.0, promise)
         longest_ms = self.criteria.now_ms - min(since_ms)
         text = f"{', '.join(relieved)} overloaded for {longest_ms / 1000:.0f} s; the plan lowers the load"
-        x_s = min(self.own.overload_s.get(s, self.own.decide.overload_s) for s in relieved)
+        x_s = min(map(self._overload_s, relieved))
         return self._from(OVERLOAD_S, self._act(Reason.OVERLOAD, text, longest_ms / 1000, x_s, promise))
+
+    def _relief_held(self, relieved: Sequence[str]) -> Decision | None:
+        """The skip instead of relief that wins nothing in the end; None: it may relieve."""
+        return self._throughput_kept(relieved) or self._to_and_fro(relieved)
+
+    def _to_and_fro(self, relieved: Sequence[str]) -> Decision | None:
+        """HEADROOM when relief brings back what a node was relieved of within the hour, unless the overload lasts.
+
+        That is X(n) once more for every plan that moved the topology within the hour: load that turns within minutes is
+        not followed from node to node.
+        """
+        back = self._coming_back()
+        if not back:
+            return None
+        now_ms, since_ms = self.criteria.now_ms, self.memory.overloaded_since_ms
+        plans = self._plans_within_the_hour()
+        lasted_ms = {s: now_ms - since_ms.get(s, now_ms) for s in relieved}
+        longest = max(relieved, key=lambda s: (lasted_ms[s], s))
+        wanted_ms = int(self._overload_s(longest) * 1000) * (1 + plans)
+        if lasted_ms[longest] >= wanted_ms:
+            return None
+        text = (
+            f"{longest} overloaded for {lasted_ms[longest] / 1000:.0f} s; {self._comes_back(back)}: not before "
+            f"{wanted_ms / 1000:.0f} s ({counted(plans, 'plan')} moved it within the hour)"
+        )
+        held = self._skip(Reason.HEADROOM, text, lasted_ms[longest] / 1000, wanted_ms / 1000)
+        return replace(held, until_ms=now_ms + wanted_ms - lasted_ms[longest])
 
     def _throughput_kept(self, relieved: Sequence[str]) -> Decision | None:
         """THROUGHPUT_WOULD_FALL when relief would take back what the last move won; None: it may relieve.
@@ -200,7 +227,7 @@ class _Case:
         """
         t, now_ms, config = self.topology.id, self.criteria.now_ms, self.own.decide
         rolling = self._strategy().how == "rolling"
-        plans = plans_within_the_hour(self.criteria.spent.get(t, ()), now_ms, config.cool_down_s)
+        plans = self._plans_within_the_hour()
         tested = rolling or (self.subject.changed and plans <= 1)
         spacing_s = self.criteria.changed_spacing_s if self.subject.changed else self.criteria.hit_spacing_s
         kept_s = HITS_KEPT * self.criteria.hit_spacing_s
@@ -227,22 +254,29 @@ class _Case:
 
     def _back_again(self, act: Decision) -> Decision | None:
         """HEADROOM when executors would return to a node that was overloaded with them within the hour."""
-        move, now_ms = self.subject.move, self.criteria.now_ms
-        if move is None:
-            return None
-        left_ms = left_within_the_hour(move, now_ms)
-        at = {a.start: a.supervisor for a in self.topology.assignment}
-        planned = {start: w.supervisor for w in self.plans[self.topology.id].workers for start, _ in w.executors}
-        back = {e: s for e, s in planned.items() if (e, s) in left_ms and at.get(e) != s}
+        back = self._coming_back()
         if not back:
             return None
-        last_ms = max(left_ms[pair] for pair in back.items())
-        nodes, minutes = ", ".join(sorted(set(back.values()))), (now_ms - last_ms) / 60_000
-        text = (
-            f"{act.text}, but {counted(len(back), 'executor')} would come back to {nodes}, which was left "
-            f"{minutes:.0f} min ago because it was overloaded: not within the hour"
-        )
+        text = f"{act.text}, but {self._comes_back(back)}: not within the hour"
+        last_ms = max(at_ms for _, at_ms in back.values())
         return replace(self._skip(Reason.HEADROOM, text, len(back), 0), until_ms=last_ms + HOUR_MS)
+
+    def _coming_back(self) -> dict[int, tuple[str, int]]:
+        """Executors that return to a node that was overloaded with them within the hour: it, and when they left."""
+        if self.subject.move is None:
+            return {}
+        left_ms = left_within_the_hour(self.subject.move, self.criteria.now_ms)
+        at = {a.start: a.supervisor for a in self.topology.assignment}
+        planned = {start: w.supervisor for w in self.plans[self.topology.id].workers for start, _ in w.executors}
+        return {e: (s, left_ms[e, s]) for e, s in planned.items() if (e, s) in left_ms and at.get(e) != s}
+
+    def _comes_back(self, back: Mapping[int, tuple[str, int]]) -> str:
+        nodes, last_ms = sorted({s for s, _ in back.values()}), max(at_ms for _, at_ms in back.values())
+        minutes = (self.criteria.now_ms - last_ms) / 60_000
+        return (
+            f"{counted(len(back), 'executor')} would come back to {', '.join(nodes)}, which was left {minutes:.0f} min "
+            "ago because it was overloaded"
+        )
 
     def _keep(self) -> Decision:
         """Make the running placement the plan."""
@@ -379,6 +413,14 @@ class _Case:
         used = {w.supervisor for w in self.plans[self.topology.id].workers}
         had = {a.supervisor for a in self.topology.assignment}
         return sorted(self.criteria.arrived & (used - had))
+
+    def _plans_within_the_hour(self) -> int:
+        spent = self.criteria.spent.get(self.topology.id, ())
+        return plans_within_the_hour(spent, self.criteria.now_ms, self.own.decide.cool_down_s)
+
+    def _overload_s(self, supervisor: str) -> float:
+        """X(n)."""
+        return self.own.overload_s.get(supervisor, self.own.decide.overload_s)
 
     def _overloaded(self) -> set[str]:
         """Supervisors that have been overloaded for longer than X(n)."""

@@ -313,8 +313,9 @@ class Reason(enum.StrEnum):
     )
     HEADROOM = _gate(
         "HEADROOM",
-        "a plan for GAIN or NEW_SUPERVISOR leaves nodes their headroom",
-        "the plan fills a node above `decide.fill_ratio`, or brings executors back to a node that they overloaded",
+        "a plan for GAIN or NEW_SUPERVISOR leaves nodes their headroom; what overloaded a node does not come back",
+        "the plan fills a node above `decide.fill_ratio`, or brings executors back to a node that they overloaded "
+        "(within the hour, or for another overload that is as short)",
     )
     MOVE_BUDGET = _gate("MOVE_BUDGET", "the move budget suffices", "the limits of `budget` per hour are reached")
     RESTART_NOT_ALLOWED = _gate(

@@ -30,11 +30,11 @@ SEEN_S = 150.0
 """A gain that is acted on may have come about so long before: the window, the cycles that it has to last."""
 
 
-def weather(jobs: list[Job], seed: int = 1, more: str = "", base: str = SETTINGS) -> Weather:
+def weather(jobs: list[Job], seed: int = 1, more: str = "", base: str = SETTINGS, nodes: str = NODES) -> Weather:
     """The jobs as Storm would place them: each with one worker on each of two neighbours."""
-    w = Weather(*NODES, settings=more, base=base, seed=seed)
+    w = Weather(*nodes, settings=more, base=base, seed=seed)
     for i, job in enumerate(jobs):
-        first, second = NODES[i % len(NODES)], NODES[(i + 1) % len(NODES)]
+        first, second = nodes[i % len(nodes)], nodes[(i + 1) % len(nodes)]
         w.start(f"job{i}", {(first, 6700): (1, 3, 5, 7), (second, 6701): (2, 4, 6, 8)}, job)
     return w
 
@@ -97,6 +97,25 @@ def test_traffic_that_goes_to_and_fro_is_followed_less_and_less() -> None:
     assert sum(per_hour(w).values()) / len(w.made) <= 7
     gains = [m for made in w.made.values() for m in made if m.reason == "GAIN" and m.at_s > HOUR_S]
     assert 0 < len(gains) / len(w.made) / 2 <= 3
+
+
+def test_overload_that_goes_to_and_fro_is_followed_less_and_less() -> None:
+    """Who has the hot key overloads the node, and it turns every four minutes: it was nine and more plans an hour."""
+    w = weather([Job(tps=130, noise=0.05, shift_s=240, from_s=300, hot=i) for i in range(2)], nodes="abc")
+    w.hours(2)
+    keep_to_the_rails(w)
+    for made in w.made.values():
+        reliefs = [m.at_s for m in made if m.reason == "OVERLOAD"]
+        assert reliefs
+        assert len(reliefs) / 2 <= 6
+
+
+def test_overload_that_lasts_is_relieved_all_the_same() -> None:
+    """Another key every twenty minutes: what it overloads is relieved before the next one."""
+    w = weather([Job(tps=130, noise=0.05, shift_s=1200, from_s=1200, hot=i) for i in range(2)], nodes="abc")
+    w.hours(2)
+    keep_to_the_rails(w)
+    assert all(sum(m.reason == "OVERLOAD" for m in made) >= 4 for made in w.made.values())
 
 
 def test_lasting_changes_are_followed_all_the_same() -> None:

@@ -12,15 +12,17 @@ from doubles.verdicts import CROSSED, judged, one, shuffled
 from stormpilot.decide.decision import Decision
 from stormpilot.decide.memory import Memory
 from stormpilot.decide.reasons import Reason
+from stormpilot.messages.moves import MoveState, Spent
 from stormpilot.model.values import Model
+from stormpilot.printable import counted
 
 
-def overloaded_story(seconds: float, slots: Slots, **terms: Any) -> Decision:
+def overloaded_story(seconds: float, slots: Slots, move: MoveState | None = None, **terms: Any) -> Decision:
     """Node a holds 1200 of 1000 MHz since `seconds`; the plan is `slots`."""
     busy = topology({("a", 1): (1, 3), ("b", 1): (2, 4)}, cpu_mhz=600.0)
     on = model(busy)
     memory = Memory().observe(on, NOW_MS - int(seconds * 1000)).observe(on, NOW_MS)
-    return one(judged([subject(busy)], slots, memory=memory, on=on, **terms))
+    return one(judged([subject(busy, move=move)], slots, memory=memory, on=on, **terms))
 
 
 def test_lasting_overload_is_relieved_even_at_the_price_of_traffic() -> None:
@@ -32,6 +34,36 @@ def test_lasting_overload_is_relieved_even_at_the_price_of_traffic() -> None:
 def test_short_overload_is_left_alone() -> None:
     decision = overloaded_story(59, {("a", 1): (1,), ("b", 1): (2, 4), ("c", 1): (3,)})
     assert (decision.action, decision.reason) == ("skip", Reason.NO_BETTER_PLAN)
+
+
+@pytest.mark.parametrize(
+    ("left", "plans", "seconds", "reason"),
+    [
+        ([3], 1, 119, Reason.HEADROOM),
+        ([3], 1, 120, Reason.OVERLOAD),
+        ([3], 4, 299, Reason.HEADROOM),
+        ([3], 4, 300, Reason.OVERLOAD),
+        ([1], 4, 61, Reason.OVERLOAD),
+    ],
+)
+def test_relief_brings_back_what_a_node_was_relieved_of_for_an_overload_that_lasts_longer(
+    left: list[int], plans: int, seconds: float, reason: Reason
+) -> None:
+    """Executor 3 left c because that was overloaded, and a is with it now: whose key is hot turns within minutes."""
+    spent = [
+        Spent(at_ms=NOW_MS - 600_000 - i, executors=1, workers=1, plan=f"p-{i}", left=left, relieved=["c"])
+        for i in range(plans)
+    ]
+    move = MoveState(topology_id="flights-1", spent=spent)
+    relief: Slots = {("a", 1): (1,), ("b", 1): (2, 4), ("c", 1): (3,)}
+    d = overloaded_story(seconds, relief, move=move, spent={"flights-1": spent})
+    assert d.reason is reason
+    if reason is Reason.HEADROOM:
+        assert (d.action, d.until_ms) == ("skip", NOW_MS + 1000)
+        assert d.text == (
+            f"a overloaded for {seconds} s; 1 executor would come back to c, which was left 10 min ago because it was "
+            f"overloaded: not before {seconds + 1} s ({counted(plans, 'plan')} moved it within the hour)"
+        )
 
 
 def test_overload_that_the_plan_does_not_lower_is_no_reason() -> None:
