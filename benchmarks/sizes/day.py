@@ -48,9 +48,13 @@ HEADROOM_RATIO = 0.25
 """The controller's, for the size of the peak too."""
 WATCHING = {"after_s": 5.0, "headroom_ratio": HEADROOM_RATIO}
 """Five minutes of a real day are 2.5 s of this one; load reports come every second, a cycle is 5 s."""
+DECIDING = {"cool_down_s": 1.5, "overload_s": 0.5}
+"""Three minutes and one of a real day, the controller's defaults: they are six hours and two of this one."""
+STORM_DEFAULTS = {"topology.message.timeout.secs": 30}
+"""A tuple that a restart loses counts as under way until then, and the source waits once there are enough of these."""
 VARIANTS = ("peak", "followed", "standby")
 STANDBY_WORKERS, STANDBY_TASKS = 3, 2
-"""Workers as the peak needs, and tasks of each component for each thread that it needs: Storm places them evenly."""
+"""Workers, and tasks of each component for each thread that the peak needs: Storm places them evenly."""
 STANDBY_TEXT = (
     f" `standby`: as `followed`, on {STANDBY_WORKERS} workers with {STANDBY_TASKS} executors for each thread that the "
     "peak needs, all but one of a component on standby at first: `apply-size` has more or fewer of them get tuples, "
@@ -115,7 +119,7 @@ def _played(variant: str, project: Path, models: Models, say: Say) -> dict[str, 
         session = connect(cluster.zookeeper_hosts)
         stack.callback(session.stop)
         standby = variant == "standby"
-        options = {"topology.workers": STANDBY_WORKERS} if standby else {}
+        options = STORM_DEFAULTS | ({"topology.workers": STANDBY_WORKERS} if standby else {})
         case = Case(problem, "mba", "sam")
         run = Run(cluster, session, project, case, file, models.cores, options, None, say, standby)
         feeder, _ = stack.enter_context(
@@ -125,7 +129,7 @@ def _played(variant: str, project: Path, models: Models, say: Say) -> dict[str, 
             return _hours(cluster, feeder, lambda: None, say)
         config = {
             "zookeeper": {"hosts": cluster.zookeeper_hosts},
-            "decide": {"mode": "advise" if standby else "act"},
+            "decide": {"mode": "advise" if standby else "act", **DECIDING},
             "cycle": {"period_s": 5.0},
             "load": {"window_s": 10.0},
             "sizing": {"files": {NAME: str(file)}, **WATCHING},
