@@ -226,7 +226,11 @@ class BudgetSection(Section, frozen=True, kw_only=True):
         Limit | None, Meta(description="workers of one topology that may restart; none: any number")
     ] = None
     cluster_executors_per_hour: Annotated[
-        Limit | None, Meta(description="executors of all topologies that may move; none: any number")
+        Limit | None,
+        Meta(
+            description="executors of all topologies that may move; none: any number. Relief of overloaded nodes comes "
+            "first, then the plan that saves most traffic between nodes"
+        ),
     ] = None
     cluster_workers_per_hour: Annotated[
         Limit | None, Meta(description="workers of all topologies that may restart; none: any number")

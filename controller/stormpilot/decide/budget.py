@@ -52,14 +52,15 @@ def hold_what_is_over_budget(
 ) -> dict[str, Decision]:
     """Hold the plans that are over the budget; `spent` is by topology id.
 
-    What is never held counts first, whoever it is; then topologies in the order of their ids.
+    What is never held counts first, whoever it is; then relief; then plans by the traffic that they save, the largest
+    saving first.
     """
     result = dict(decisions)
     topologies = {t.id: t for t in model.topologies}
     own = {t: _within_the_hour(moves, now_ms) for t, moves in spent.items()}
     cluster = [s for moves in own.values() for s in moves]
     moving = {t: d for t, d in decisions.items() if d.action != "skip" and d.moved_executors}
-    for t in sorted(moving, key=lambda t: (moving[t].reason.row.voluntary, t)):
+    for t in sorted(moving, key=lambda t: (*_urgency(moving[t]), t)):
         d = moving[t]
         cost = Spent(at_ms=now_ms, executors=d.moved_executors, workers=restarted_workers(topologies[t], plans[t]))
         if d.reason.row.voluntary and (refusal := _refusal(d, own.get(t, []), cluster, cost, budget)) is not None:
@@ -67,6 +68,12 @@ def hold_what_is_over_budget(
         else:
             cluster.append(cost)
     return result
+
+
+def _urgency(decision: Decision) -> tuple[bool, bool, float]:
+    """Lower: counts earlier."""
+    row, (now_tps, new_tps) = decision.reason.row, decision.inter_node_tps
+    return row.voluntary, row.keeps_headroom, (new_tps or 0.0) - (now_tps or 0.0)
 
 
 def _within_the_hour(moves: Sequence[Spent], now_ms: int) -> list[Spent]:

@@ -8,8 +8,9 @@ import pytest
 
 from doubles.models import NOW_MS, PAIRED, SPREAD, Slots, model, plan, plan_message, subject, topology
 from stormpilot.config import BudgetSection, DecideSection
-from stormpilot.decide.budget import plans_within_the_hour
+from stormpilot.decide.budget import hold_what_is_over_budget, plans_within_the_hour
 from stormpilot.decide.criteria import Criteria
+from stormpilot.decide.decision import Decision
 from stormpilot.decide.effect import Promise, published
 from stormpilot.decide.judge import Verdict, judge
 from stormpilot.decide.memory import Hits, Memory, Shares
@@ -97,6 +98,30 @@ def test_a_repair_counts_before_a_gain_of_a_topology_whose_id_comes_first(limit:
     on = model(*(s.topology for s in states.values()))
     d = judge(on, states, plan(PAIRED, THERE_PAIRED), LASTED, terms).decisions
     assert (d["flights-1"].reason, d["wordcount-1"].reason) == (reason, Reason.REPAIR)
+
+
+@pytest.mark.parametrize(
+    ("flights", "wordcount", "first"),
+    [
+        ((Reason.GAIN, 400.0), (Reason.GAIN, 300.0), "flights-1"),
+        ((Reason.GAIN, 300.0), (Reason.GAIN, 400.0), "wordcount-1"),
+        ((Reason.GAIN, 400.0), (Reason.OVERLOAD, -20.0), "wordcount-1"),
+        ((Reason.GAIN, 400.0), (Reason.GAIN, 400.0), "flights-1"),
+    ],
+)
+def test_the_budget_of_the_cluster_goes_to_relief_and_then_to_the_largest_saving(
+    flights: tuple[Reason, float], wordcount: tuple[Reason, float], first: str
+) -> None:
+    """It is enough for one of the two; by the order of ids the last ones got nothing, hour by hour."""
+    on = model(topology(SPREAD), topology(THERE, "wordcount"))
+    decisions = {
+        t.id: Decision(t.id, "publish", reason, moved_executors=2, inter_node_tps=(1000.0, 1000.0 - saved))
+        for t, (reason, saved) in zip(on.topologies, (flights, wordcount), strict=True)
+    }
+    plans = {p.id: p for p in plan(PAIRED, THERE_PAIRED).topologies}
+    budget = BudgetSection(cluster_executors_per_hour=3)
+    after = hold_what_is_over_budget(on, decisions, plans, {}, budget, NOW_MS)
+    assert [t for t, d in after.items() if d.action == "publish"] == [first]
 
 
 @pytest.mark.parametrize(
