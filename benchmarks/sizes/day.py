@@ -259,7 +259,8 @@ def _restarts(found: dict[str, dict[str, Any]]) -> list[str]:
     return [
         filled(
             f"`followed` takes {1 - followed['slotHours'] / peak['slotHours']:.0%} fewer slot hours. What did not come "
-            f"through is what is sent in {followed['missingS']:.0f} s, while workers restarted: most of an hour that "
-            f"takes {HOUR_S:g} s, and {followed['missingS'] / 86_400:.2%} of a real day."
+            f"through is what is sent in {followed['missingS']:.0f} s, while workers restarted, or were where Storm's "
+            f"rebalance had put them until the controller had measured them: {followed['missingS'] / HOUR_S:.1f} hours "
+            f"of this day, and {followed['missingS'] / 86_400:.2%} of a real one."
         )
     ]
