@@ -39,8 +39,9 @@ def policy(
 ) -> Policy:
     """The policy of a topology with the configuration `conf`."""
     mode, source, note = chosen_mode(name, conf, configured_modes(config), setting, setting_for_all)
-    approval = conf.get(APPROVAL_KEY) is True or any(fnmatch.fnmatchcase(name, p) for p in config.approve)
-    return Policy(mode, source, approval, note)
+    asked, approval_note = _owner_approval(conf)
+    approval = asked or any(fnmatch.fnmatchcase(name, p) for p in config.approve)
+    return Policy(mode, source, approval, "; ".join(n for n in (note, approval_note) if n))
 
 
 def chosen_mode(
@@ -77,3 +78,11 @@ def _owner_mode(conf: Mapping[str, Any], may: Collection[str]) -> tuple[Mode | N
             allowed = ", ".join(may) or "none"
             return None, f"the owner asks for mode {mode}, which decide.owner_modes does not allow ({allowed})"
     return None, f"{MODE_KEY} is {value!r}, expected off, advise or act"
+
+
+def _owner_approval(conf: Mapping[str, Any]) -> tuple[bool, str]:
+    value = conf.get(APPROVAL_KEY)
+    text = str(value).strip().lower()  # "true" as for the hook's keys: Java's owners put texts
+    if value is None or text in ("true", "false"):
+        return text == "true", ""
+    return False, f"{APPROVAL_KEY} is {value!r}, expected true or false"

@@ -48,8 +48,20 @@ def test_what_the_owner_may_not_ask_for_is_told_and_has_no_effect(value: object,
 
 def test_approval_is_asked_for_by_pattern_or_by_the_owner() -> None:
     assert policy("payments", {}, CONFIG, None, None).approval
-    assert policy("flights", {"stormpilot.approval": True}, CONFIG, None, None).approval
-    assert not policy("flights", {"stormpilot.approval": "yes"}, CONFIG, None, None).approval
+    for value in (True, "true", " True"):
+        assert policy("flights", {"stormpilot.approval": value}, CONFIG, None, None).approval
+    for value in (False, "false", None):
+        found = policy("flights", {"stormpilot.approval": value}, CONFIG, None, None)
+        assert (found.approval, found.note) == (False, "")
+
+
+def test_an_approval_that_cannot_be_read_is_told_beside_what_is_told_of_the_mode() -> None:
+    """The owner wanted to be asked, and nothing else would say that nobody will ask."""
+    wish = "stormpilot.approval is 'yes', expected true or false"
+    found = policy("flights", {"stormpilot.approval": "yes"}, CONFIG, None, None)
+    assert (found.approval, found.note) == (False, wish)
+    both = policy("flights", {"stormpilot.approval": "yes", "stormpilot.mode": True}, CONFIG, None, None)
+    assert both.note == f"stormpilot.mode is True, expected off, advise or act; {wish}"
 
 
 @pytest.mark.parametrize(("value", "priority"), [(3, 3), (-1, 29), ("3", 29), (True, 29), (None, 29)])
