@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from stormpilot.errors import RefusedError, UsageError
 from stormpilot.messages.core import TopologySnapshot
 
+NO_TOPOLOGIES = "(the scheduler plug-in tells of none; where topologies run, stormpilot doctor tells what is wrong)"
+
 
 class UnknownTopologyError(RefusedError):
     """No topology has that name or id."""
@@ -44,8 +46,9 @@ def topology_ref(topologies: Mapping[str, TopologySnapshot], name_or_id: str) ->
     by_id = topologies.get(name_or_id)
     named = [s for s in topologies.values() if s.name == name_or_id]
     if by_id is None and not named:
-        names = ", ".join(sorted({s.name for s in topologies.values()})) or "none"
-        raise UnknownTopologyError(f"no topology is named {name_or_id!r} (there are: {names})")
+        names = ", ".join(sorted({s.name for s in topologies.values()}))
+        there = f"(there are: {names})" if names else NO_TOPOLOGIES
+        raise UnknownTopologyError(f"no topology is named {name_or_id!r} {there}")
     by_name = max(named, key=lambda s: (s.launched_at_ms, s.id), default=None)
     if by_id is not None and by_name is not None and by_id.name != name_or_id:
         raise AmbiguousTopologyError(

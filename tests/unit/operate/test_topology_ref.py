@@ -91,7 +91,7 @@ def test_topology_whose_name_is_its_id_is_not_ambiguous() -> None:
 def test_unknown_topology_is_refused_with_the_names_there_are() -> None:
     with pytest.raises(UnknownTopologyError, match=r"no topology is named 'nights' \(there are: flights\)"):
         topology_ref(RESUBMITTED, "nights")
-    with pytest.raises(UnknownTopologyError, match="there are: none"):
+    with pytest.raises(UnknownTopologyError, match="tells of none; where topologies run, stormpilot doctor tells"):
         topology_ref({}, "nights")
 
 
