@@ -237,12 +237,12 @@ class SpoutLoadReporting(_LoadReportingBase):
 
 
 def cpu_mhz(cpuinfo: Path = Path("/proc/cpuinfo")) -> float | None:
-    """MHz of one core (the highest that /proc/cpuinfo tells now), or None where the kernel tells none."""
+    """MHz of one core (the highest that /proc/cpuinfo tells now), or None where the kernel tells none, or 0."""
     try:
         found = re.findall(r"^cpu MHz\s*:\s*([\d.]+)", cpuinfo.read_text(), flags=re.MULTILINE)
     except OSError:
         return None
-    return max(map(float, found)) if found else None
+    return max(map(float, found), default=0.0) or None
 
 
 CGROUPS, OWN_CGROUP = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")

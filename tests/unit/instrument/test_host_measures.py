@@ -17,6 +17,13 @@ def test_mhz_is_that_of_the_fastest_core(tmp_path: Path) -> None:
     assert cpu_mhz(tmp_path / "absent") is None
 
 
+def test_a_machine_that_tells_0_mhz_tells_none(tmp_path: Path) -> None:
+    """Some virtual machines do; a report of a core with 0 MHz would be refused as a whole."""
+    cpuinfo = tmp_path / "cpuinfo"
+    cpuinfo.write_text("processor\t: 0\ncpu MHz\t\t: 0.000\nprocessor\t: 1\ncpu MHz\t\t: 0.000\n")
+    assert cpu_mhz(cpuinfo) is None
+
+
 def test_cores_are_those_of_the_quota_where_it_is_less(tmp_path: Path) -> None:
     own = len(os.sched_getaffinity(0))
     assert host_cores(tmp_path) == own
