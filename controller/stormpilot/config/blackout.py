@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta, tzinfo
+from datetime import datetime, time, timedelta, tzinfo
 from zoneinfo import ZoneInfo
 
 from stormpilot.config import BlackoutWindow
@@ -24,7 +24,8 @@ def blackout(windows: Sequence[BlackoutWindow], now_ms: int) -> Blackout | None:
     """The window in which `now_ms` lies, the one that ends last; None outside of all.
 
     `from` is in, `to` is out, in the wall clock of the window's zone; one that ends before it begins lasts over
-    midnight and belongs to the day on which it begins. Equal times are the whole day.
+    midnight and belongs to the day on which it begins. Equal times are the whole day. Of a time that clocks show twice,
+    as summer time ends, the first one begins a window, and the second one ends it.
     """
     found = [Blackout(_text(w), until) for w in windows if (until := _until_ms(w, now_ms)) is not None]
     return max(found, key=lambda b: b.until_ms, default=None)
@@ -37,17 +38,18 @@ def _until_ms(window: BlackoutWindow, now_ms: int) -> int | None:
         day = (now - timedelta(days=back)).date()
         if window.days and DAYS[day.weekday()] not in window.days:
             continue
-        begin = _at(day.year, day.month, day.day, window.from_, zone)
+        begin = datetime.combine(day, time.fromisoformat(window.from_))
         last = day if window.to > window.from_ else day + timedelta(days=1)
-        end = _at(last.year, last.month, last.day, window.to, zone)
-        if begin.timestamp() * 1000 <= now_ms < end.timestamp() * 1000:
-            return int(end.timestamp() * 1000)
+        end = datetime.combine(last, time.fromisoformat(window.to))
+        whole = _ms(begin, zone, 0) <= now_ms < _ms(end, zone, 1)
+        if whole or begin <= now.replace(tzinfo=None) < end:  # its first minutes may be among those that are left out
+            return max(_ms(end, zone, 0), _ms(end, zone, 1))
     return None
 
 
-def _at(year: int, month: int, day: int, clock: str, zone: tzinfo) -> datetime:
-    hour, minute = (int(x) for x in clock.split(":"))
-    return datetime(year, month, day, hour, minute, tzinfo=zone)
+def _ms(at: datetime, zone: tzinfo, fold: int) -> int:
+    """The moment at which clocks show that time, for the first time (`fold` 0) or the last."""
+    return int(at.replace(tzinfo=zone, fold=fold).timestamp() * 1000)
 
 
 def _text(window: BlackoutWindow) -> str:
