@@ -22,6 +22,7 @@ from stormpilot.doctor.surroundings import (
     sites,
     storm_settings,
 )
+from stormpilot.messages.load import SILENT_PERIODS, report_period_s
 from stormpilot.messages.settings import ALL, name_of_setting_key
 from stormpilot.operate.status import PREPARING, age, first_cycle_late_s, limit_s
 from stormpilot.printable import counted
@@ -149,7 +150,7 @@ def _reports(e: Evidence) -> Iterator[Finding]:
                 text = f"{t.name}: submitted {age(new_s)} ago, no load reports yet"
                 fix = f"wait until its workers run; if none come: {fix}"
             yield Finding("reports", Level.warn, text, f"{fix}; or stormpilot mode off {quote(t.name)}")
-        elif e.reports[i] > OLD_REPORT_S:
+        elif e.reports[i] > max(OLD_REPORT_S, SILENT_PERIODS * report_period_s(t)):
             yield Finding(
                 "reports",
                 Level.fail,

@@ -158,14 +158,18 @@ def idle(before: TaskLoad, now: TaskLoad) -> bool:
     return (now.received, now.acked) == (before.received, before.acked) and not in_hand
 
 
+def report_period_s(snapshot: TopologySnapshot) -> float:
+    """Seconds between two reports of a task, by the configuration of its topology."""
+    value = snapshot.config.get(REPORT_SECS_KEY)
+    return value if isinstance(value, int | float) else DEFAULT_REPORT_S
+
+
 def silent_tasks(snapshot: TopologySnapshot, ages_s: Mapping[int, float]) -> dict[int, float]:
     """Tasks whose worker may be down, and for how long (s) no task of it has reported.
 
     `ages_s` are the ages of the newest reports, by task. One task alone may be silent while it works.
     """
-    value = snapshot.config.get(REPORT_SECS_KEY)
-    period_s = value if isinstance(value, int | float) else DEFAULT_REPORT_S
-    longest_s = max(SILENT_PERIODS * period_s, SILENT_S)
+    longest_s = max(SILENT_PERIODS * report_period_s(snapshot), SILENT_S)
     workers: defaultdict[tuple[str | None, int | None], list[int]] = defaultdict(list)
     for e in snapshot.executors:
         workers[e.supervisor, e.port] += [t for t in range(e.start, e.end + 1) if t in ages_s]

@@ -8,6 +8,7 @@ from collections.abc import Collection
 
 from stormpilot.config import LoadSection
 from stormpilot.messages.core import TopologySnapshot
+from stormpilot.messages.load import REPORT_SECS_KEY, report_period_s
 from stormpilot.model.readiness import Readiness
 from stormpilot.model.values import LOAD_STREAM
 from stormpilot.observe.edges import Rates
@@ -53,7 +54,8 @@ def readiness_of(
         return Readiness(
             ready=False,
             text=f"{len(silent)} of {counted(len(expected), 'task')} {have} no recent report ({parts})"
-            + (f", {overdue}" if overdue else ""),
+            + (f", {overdue}" if overdue else "")
+            + _too_seldom(snapshot, load),
             missing=tuple(silent),
             expected_at_ms=None if overdue or not since_ms else due_ms,
             reports_age_s=age_s,
@@ -66,7 +68,8 @@ def readiness_of(
             ready=False,
             text=f"{math.floor(10 * least_s) / 10:.1f} s of the {needed_s:.1f} s that are needed are measured "
             f"({counted(len(short), 'task is', 'tasks are')} short)"
-            + _restarted(snapshot, min(rates[t].up_s + rates[t].age_s for t in short), now_ms),
+            + _restarted(snapshot, min(rates[t].up_s + rates[t].age_s for t in short), now_ms)
+            + _too_seldom(snapshot, load),
             missing=short,
             expected_at_ms=now_ms + int((needed_s - least_s) * 1000),
             reports_age_s=age_s,
@@ -90,6 +93,18 @@ def _hook_is_everywhere(own: Collection[int], rates: Rates, load: LoadSection) -
     """
     alone = any(t in rates and not rates[t].in_jvm and rates[t].age_s <= load.max_report_age_s for t in own)
     return not alone and any(r.in_jvm for r in rates.values())
+
+
+def _too_seldom(snapshot: TopologySnapshot, load: LoadSection) -> str:
+    """A hint where reports come so seldom that a task is, or may seem, unmeasured between two of them."""
+    period_s = report_period_s(snapshot)
+    covered_s = (load.window_s // period_s - 1) * period_s if period_s > 0 else load.window_s
+    if period_s < load.max_report_age_s and covered_s >= load.window_s * load.min_coverage_ratio:
+        return ""
+    return (
+        f"; they report every {period_s:g} s ({REPORT_SECS_KEY}): too seldom for load.window_s {load.window_s:g} and "
+        f"load.max_report_age_s {load.max_report_age_s:g}"
+    )
 
 
 def _restarted(snapshot: TopologySnapshot, age_s: float, now_ms: int) -> str:

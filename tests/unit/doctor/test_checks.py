@@ -343,6 +343,14 @@ def test_a_topology_that_the_controller_leaves_alone_needs_no_reports() -> None:
     assert bad(evidence(seen=seen(controller=off), reports={})) == []
 
 
+def test_reports_that_come_as_seldom_as_they_are_to_are_not_old() -> None:
+    slow = msgspec.structs.replace(FLIGHTS, config={**FLIGHTS.config, "stormpilot.report.secs": 120})
+    assert bad(evidence(seen=seen(topologies={slow.id: slow}), reports={slow.id: 200.0})) == []
+    assert [f.check for f in bad(evidence(seen=seen(topologies={slow.id: slow}), reports={slow.id: 400.0}))] == [
+        "reports"
+    ]
+
+
 def test_one_late_message_does_not_make_a_clock_wrong_whose_others_came_at_once() -> None:
     late = Written(who="the Nimbus host", wrote_at_ms=NOW_MS - 4_000, arrived_at_ms=NOW_MS)
     quick = Written(who="the Nimbus host", wrote_at_ms=NOW_MS, arrived_at_ms=NOW_MS + 3)

@@ -337,6 +337,17 @@ def test_not_ready_says_when_silent_tasks_are_overdue() -> None:
     assert readiness.expected_at_ms is None
 
 
+@pytest.mark.parametrize(("period_s", "seldom"), [(5, False), (20, False), (25, True), (60, True), (300, True)])
+def test_not_ready_says_where_a_topology_reports_too_seldom_for_the_window(period_s: float, seldom: bool) -> None:
+    """No worker's log tells that: its reports come as often as they are to."""
+    some = {s: report(s) for s in (10.0, 60.0)}
+    placed = msgspec.structs.replace(topology(PLACE), config={"stormpilot.report.secs": period_s})
+    readiness = believe(cluster("a", "b"), placed, some).readiness[TOPOLOGY]
+    assert not readiness.ready
+    told = f"; they report every {period_s} s (stormpilot.report.secs): too seldom for load.window_s 60 and"
+    assert (told in readiness.text) == seldom
+
+
 def test_old_report_counts_as_none() -> None:
     old = {s: report(s) for s in (10.0, 60.0)}
     belief = believe(cluster("a", "b"), topology(PLACE), old)
