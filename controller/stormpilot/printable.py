@@ -54,6 +54,11 @@ def whole(value: float) -> str:
     return f"{value:,.0f}" if abs(value) < 1e15 else f"{value:g}"
 
 
+def tuples(amount: float) -> str:
+    """A number of tuples, or of tuples/s: two digits of one below 10, which may be a rate of one in an hour."""
+    return whole(amount) if amount == 0 or abs(amount) >= 9.95 else f"{amount:.2g}"
+
+
 def counted(n: int, one: str, many: str = "") -> str:
     """A count with its noun, or with all that depends on it: `1 executor moves`, `2 executors move`."""
     return f"{n:,} {one if n == 1 else many or f'{one}s'}"

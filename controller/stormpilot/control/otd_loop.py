@@ -38,6 +38,7 @@ from stormpilot.model.values import Model, Plan
 from stormpilot.model.violations import violations
 from stormpilot.planner.methods import otd
 from stormpilot.planner.placement.layout import Frame, Layout, frame_of, running_layout
+from stormpilot.printable import tuples
 from stormpilot.publish.publisher import Publisher
 
 States = Mapping[str, TopologyState]
@@ -265,7 +266,9 @@ class OtdLoop:
         """Why `moved` moves: the executor, and the one that gets its tuples where it stays itself."""
         seen = predict(subset(model, {topology_id}), plan_of(plan, topology_id), self.current.config.planner.traffic)
         why = (
-            "it relieves an overloaded worker" if move.case == 1 else f"{move.asc_tps:.0f} tuples/s less between nodes"
+            "it relieves an overloaded worker"
+            if move.case == 1
+            else f"{tuples(move.asc_tps)} tuples/s less between nodes"
         )
         start, to = moved
         what = (
@@ -345,7 +348,7 @@ def _no_move(
     )
     best = otd.step(frame, layout, replace(at, threshold_asc_tps=0.0))
     asc_tps, wanted_tps = best.asc_tps if isinstance(best, otd.Move) else 0.0, at.threshold_asc_tps
-    gain = f"no move; the best would save {asc_tps:.0f} tuples/s between nodes, more than {wanted_tps:g} are wanted"
+    gain = f"no move; the best would save {tuples(asc_tps)} tuples/s between nodes, more than {wanted_tps:g} are wanted"
     found = {}
     for t in (topology.id for topology in c.model.topologies):
         if answer.case == 3 or (isinstance(answer, otd.Lacking) and answer.case == 1 and t not in answer.topologies):

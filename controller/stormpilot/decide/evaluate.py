@@ -38,7 +38,7 @@ from stormpilot.messages.moves import Metric
 from stormpilot.messages.thresholds import GAIN_RATIO, OVERLOAD_S, RESTART_S
 from stormpilot.model.closed_loop import grown
 from stormpilot.model.load import node_load_mhz, own_load_ratio, planned_load_mhz
-from stormpilot.printable import counted
+from stormpilot.printable import counted, tuples
 
 LEAST_WINDOW = 0.01
 """Rates of a shorter part of a window are as uncertain as those of this part."""
@@ -188,10 +188,12 @@ class _Case:
         strategy, more_tps = self._strategy(), self.new_tps - (self.now_tps or 0.0)
         if strategy.how == "rolling" and more_tps <= self.total_tps * KEPT_SHARE:
             return None
-        how = "restarts workers" if strategy.how == "restart" else f"sends {more_tps:.0f} tuples/s more between nodes"
+        how = (
+            "restarts workers" if strategy.how == "restart" else f"sends {tuples(more_tps)} tuples/s more between nodes"
+        )
         text = (
-            f"{', '.join(relieved)} overloaded because the last move made the topology faster ({before_tps:.0f} -> "
-            f"{now_tps:.0f} tuples/s); the plan that relieves it {how}, so what runs is kept"
+            f"{', '.join(relieved)} overloaded because the last move made the topology faster ({tuples(before_tps)} -> "
+            f"{tuples(now_tps)} tuples/s); the plan that relieves it {how}, so what runs is kept"
         )
         return self._skip(Reason.THROUGHPUT_WOULD_FALL, text, now_tps, before_tps)
 
@@ -305,7 +307,7 @@ class _Case:
     def _trade_off(self) -> TradeOff:
         chosen, saved_tps = self._strategy(), (self.now_tps or 0.0) - self.new_tps
         steps = counted(chosen.steps, "step")
-        by = f"{steps} without restarts ({chosen.around_tps:.0f} tuples/s are led around, {SWITCH_S:g} s)"
+        by = f"{steps} without restarts ({tuples(chosen.around_tps)} tuples/s are led around, {SWITCH_S:g} s)"
         if chosen.how != "rolling":
             by = f"restarts ({self._restart().text}) of {counted(self._restarted_workers(), 'worker')}"
         return TradeOff(saved_tps, self.criteria.expected_s(self.topology.id), sum(self._held_up()), by)

@@ -13,6 +13,7 @@ from stormpilot.model.compiled import NOWHERE, compile_model
 from stormpilot.model.flow.model import depends_on_placement, flow_model
 from stormpilot.model.latency import latency_ms
 from stormpilot.model.values import Model, Plan
+from stormpilot.printable import tuples
 
 Traffic = Literal["flow", "measured"]
 TOLERANCE = 1e-9  # relative, of rates that are the same
@@ -37,8 +38,9 @@ class Expectation:
         before_ms, ms = self.latency_ms
         before_tps, tps = self.carried_tps
         latency = f"latency {'?' if before_ms is None else f'{before_ms:.1f}'} -> {ms:.1f} ms"
-        before = "?" if before_tps is None else f"{before_tps:.0f}"
-        rate = f"carries at most {before} -> {tps:.0f} tuples/s from its sources, which send {self.now_tps:.0f} now"
+        before = "?" if before_tps is None else tuples(before_tps)
+        now = f"from its sources, which send {tuples(self.now_tps)} now"
+        rate = f"carries at most {before} -> {tuples(tps)} tuples/s {now}"
         return f"{latency}; {rate} (then {self.bound})"
 
     @property
@@ -48,7 +50,8 @@ class Expectation:
         least_tps = self.now_tps if before_tps is None else min(self.now_tps, before_tps)
         if tps >= least_tps * (1 - TOLERANCE):
             return ""
-        return f"the plan would carry {tps:.0f} of {self.now_tps:.0f} tuples/s from its sources (then {self.bound})"
+        rates = f"{tuples(tps)} of {tuples(self.now_tps)} tuples/s"
+        return f"the plan would carry {rates} from its sources (then {self.bound})"
 
 
 def expectations(model: Model, plan: Plan, traffic: Traffic, topology_ids: Collection[str]) -> dict[str, Expectation]:

@@ -9,6 +9,7 @@ from stormpilot.messages.controller_state import GonePart
 from stormpilot.model.closed_loop import Demand
 from stormpilot.model.load import node_load_mhz
 from stormpilot.model.values import Model, Topology
+from stormpilot.printable import tuples
 
 
 @dataclass(frozen=True)
@@ -151,7 +152,7 @@ class Memory:
         if last is None or now_ms - last.at_ms > DEMAND_KEPT_MS or not 0 < total_tps < last.total_tps:
             return None
         minutes = (now_ms - last.at_ms) / 60_000
-        text = f"{last.total_tps:.0f} tuples/s were measured {minutes:.0f} min ago, when nothing held them"
+        text = f"{tuples(last.total_tps)} tuples/s were measured {minutes:.0f} min ago, when nothing held them"
         return Demand(last.total_tps / total_tps, text)
 
     def lost(self, live: Iterable[str], now_ms: int, grace_s: float) -> tuple[list[str], int]:

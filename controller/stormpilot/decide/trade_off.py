@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from stormpilot.decide.budget import HOUR_MS
+from stormpilot.printable import tuples
 
 
 @dataclass(frozen=True)
@@ -25,8 +26,8 @@ class TradeOff:
     def text(self) -> str:
         """Its terms, as `explain` shows them."""
         return (
-            f"{self.saved_tps:,.0f} tuples/s less between nodes, taken to last {self.lasts_s:.0f} s, are "
-            f"{self.saved:,.0f} tuples; {self.held_up:,.0f} are held up by {self.by}"
+            f"{tuples(self.saved_tps)} tuples/s less between nodes, taken to last {self.lasts_s:.0f} s, are "
+            f"{tuples(self.saved)} tuples; {tuples(self.held_up)} are held up by {self.by}"
         )
 
 

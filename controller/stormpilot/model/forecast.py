@@ -25,6 +25,7 @@ from stormpilot.messages.thresholds import (
 from stormpilot.model.closed_loop import Demand
 from stormpilot.model.load import node_load_mhz
 from stormpilot.model.values import Edge, Executor, Model, Topology
+from stormpilot.printable import tuples
 
 HOUR_MS = 3_600_000
 SAMPLE_MS = HOUR_MS // 2
@@ -118,7 +119,7 @@ def demand_by_profile(profile: Profile, edges: Sequence[Edge], model: Model, now
     wanted_tps = sum(known.values())
     if not through_tps or wanted_tps <= through_tps:
         return None
-    text = f"{wanted_tps:.0f} tuples/s are usual at this hour of the week, {through_tps:.0f} get through"
+    text = f"{tuples(wanted_tps)} tuples/s are usual at this hour of the week, {tuples(through_tps)} get through"
     return Demand(wanted_tps / through_tps, text)
 
 

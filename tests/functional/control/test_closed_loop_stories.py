@@ -124,7 +124,7 @@ def test_overload_by_our_own_gain_is_not_answered_with_a_restart() -> None:
     assert said[-1] == "THROUGHPUT_WOULD_FALL"
     assert "OVERLOAD" not in said
     assert (w.slots(t), len(w.applied)) == (GATHERED, 1)
-    assert "made the topology faster (400 -> 2400 tuples/s)" in w.decision(t).text
+    assert "made the topology faster (400 -> 2,400 tuples/s)" in w.decision(t).text
     state = w.situation().topologies[t]
     assert state.move is not None
     assert (state.move.metric, state.move.verdict) == ("us_per_tuple", "HELPED")

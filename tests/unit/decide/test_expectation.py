@@ -9,6 +9,7 @@ import pytest
 
 from doubles.models import PAIRED, SPREAD, Slots, model, plan, topology
 from stormpilot.decide.expectation import Expectation, expectations
+from stormpilot.decide.trade_off import TradeOff
 from stormpilot.model.cost import current_plan
 from stormpilot.model.values import Edge, Input, Model
 
@@ -47,7 +48,7 @@ def test_text_has_what_is_sent_beside_what_could_be() -> None:
     """Less room for growth is no fall: both rates are above that of now."""
     text = expectations(model(), plan(PAIRED), "measured", ["flights-1"])["flights-1"].text
     assert "carries at most " in text
-    assert " tuples/s from its sources, which send 1000 now (then " in text
+    assert " tuples/s from its sources, which send 1,000 now (then " in text
     alone = expectations(model(topology(SPREAD)), plan(SPREAD), "measured", ["flights-1"])["flights-1"]
     assert alone.shortfall == ""
 
@@ -74,3 +75,11 @@ def test_traffic_is_looked_through_a_few_times_however_many_topologies_there_are
     counted = msgspec.structs.replace(known, traffic=Counted(known.traffic))
     assert len(expectations(counted, plan, "measured", [t.id for t in many])) == 50
     assert Counted.passes <= 10
+
+
+def test_rates_of_a_few_tuples_a_minute_are_not_told_as_none() -> None:
+    slow = Expectation((1.0, 1.0), (0.5, 0.25), "n1 has no CPU left", 0.42)
+    assert "carries at most 0.5 -> 0.25 tuples/s from its sources, which send 0.42 now" in slow.text
+    assert slow.shortfall.startswith("the plan would carry 0.25 of 0.42 tuples/s from its sources")
+    saved = TradeOff(0.02, 600.0, 1.5, "restarts").text
+    assert saved == "0.02 tuples/s less between nodes, taken to last 600 s, are 12 tuples; 1.5 are held up by restarts"

@@ -340,7 +340,7 @@ def test_plan_that_carries_less_than_comes_now_is_held() -> None:
     held = on_slow_cores(APART, 600.0)
     assert (held.action, held.reason, held.promise) == ("skip", Reason.THROUGHPUT_WOULD_FALL, None)
     assert (held.value, held.threshold) == (pytest.approx(833.3, abs=0.1), 1000.0)
-    assert "would carry 833 of 1000 tuples/s from its sources (then flights: x [1,1] fills a core)" in held.text
+    assert "would carry 833 of 1,000 tuples/s from its sources (then flights: x [1,1] fills a core)" in held.text
     assert on_slow_cores(APART, 600.0, asked=True).reason is Reason.THROUGHPUT_WOULD_FALL
     assert on_slow_cores(APART, 600.0, config=DecideSection(consecutive_hits=9)).reason is held.reason
     changed = {"plan": plan_message(), "status": status("fallback", "WORKERS_CHANGED")}
