@@ -38,14 +38,9 @@ public record Paths(String root) {
     return root + "/" + VERSION;
   }
 
-  /** Root and base, each parent before its child. */
+  /** Root and base: those above the root are not ours alone. */
   List<String> fromRoot() {
-    List<String> folders = new ArrayList<>();
-    for (int at = base().indexOf('/', 1); at > 0; at = base().indexOf('/', at + 1)) {
-      folders.add(base().substring(0, at));
-    }
-    folders.add(base());
-    return folders;
+    return root.isEmpty() ? List.of(base()) : List.of(root, base());
   }
 
   /** Folders that only Nimbus writes to. */

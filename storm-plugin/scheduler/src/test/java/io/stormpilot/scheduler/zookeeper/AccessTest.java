@@ -354,6 +354,24 @@ class AccessTest {
     assertMayNot("a closed folder", create(anybody, PATHS.plan("other")));
   }
 
+  /** Others, as Kafka, have their znodes there too. */
+  @Test
+  void foldersAboveTheRootStayAsTheyAre() throws Exception {
+    anybody.create().creatingParentsIfNeeded().forPath("/open/east");
+    anybody.create().creatingParentsIfNeeded().forPath("/locked/east");
+    words.setACL().withACL(Ids.CREATOR_ALL_ACL).forPath("/locked");
+    for (String above : List.of("/open", "/locked")) {
+      Paths paths = new Paths(above + "/east/stormpilot");
+      ZnodeStore store = new ZnodeStore(nimbus, Access.of(conf, pilot(), paths));
+      store.makeFolders();
+
+      assertMay("controller publishes", create(controller, paths.plan("t")));
+      assertMayNot("a plan", create(anybody, paths.plan("other")));
+    }
+    assertMay("others at their own", create(anybody, "/open/kafka"));
+    assertMay("others beside ours", create(anybody, "/open/east/kafka"));
+  }
+
   @Test
   void withoutALoginNothingIsMadeAndNothingClosed() throws Exception {
     Access open = Access.of(zookeeper.conf(), null, PATHS);
