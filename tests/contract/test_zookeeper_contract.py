@@ -30,6 +30,6 @@ class TestInStormsJars(ZooKeeperContract):
 
     def test_what_is_refused_for_another_reason_is_told_and_undoes_all(self, zk: ZooKeeper) -> None:
         zk.client.create("/passing", ephemeral=True)
-        with pytest.raises(RefusedError, match="refuses to write /passing/below: NoChildrenForEphemerals"):
+        with pytest.raises(RefusedError, match="refuses /passing/below: NoChildrenForEphemerals"):
             zk.commit([Put("/before", b"1", None), Put("/passing/below", b"1", None)])
         assert zk.read(["/before"]) == [None]

@@ -23,13 +23,15 @@ from kazoo.exceptions import (
     NoNodeError,
     NotEmptyError,
     OperationTimeoutError,
+    QuotaExceededError,
     RolledBackError,
     RuntimeInconsistency,
+    SessionClosedRequireSaslError,
     SessionExpiredError,
     SessionMovedError,
 )
 from kazoo.protocol.states import KazooState, KeeperState, WatchedEvent
-from kazoo.retry import KazooRetry
+from kazoo.retry import KazooRetry, RetryFailedError
 from kazoo.security import ACL, CREATOR_ALL_ACL, READ_ACL_UNSAFE, make_acl
 
 from stormpilot.errors import RefusedError, UnreachableError, UsageError
@@ -310,7 +312,7 @@ class ZooKeeper:
                 raise HasChildrenError(step.path) from result
         for step, result in zip(steps, results, strict=True):
             if isinstance(result, Exception) and not isinstance(result, (RolledBackError, RuntimeInconsistency)):
-                raise RefusedError(f"ZooKeeper refuses to write {step.path}: {type(result).__name__} {result}")
+                raise _refused(step.path, result) from result
 
     def _acl(self, step: Put) -> list[ACL] | None:
         own = self.client.default_acl
@@ -318,11 +320,12 @@ class ZooKeeper:
         return [*own, *others, *(READ_ACL_UNSAFE if step.world_reads else [])] if own else None
 
     def _wait(self, call: Any, path: str) -> Any:
-        with self._errors(path):
+        with self.errors(path):
             return call.get(timeout=self.call_timeout_s)
 
     @contextmanager
-    def _errors(self, path: str) -> Iterator[None]:
+    def errors(self, path: str) -> Iterator[None]:
+        """Errors of kazoo as ours, but those that are an answer: that a znode is there, is not, or is another."""
         try:
             yield
         except (
@@ -331,6 +334,7 @@ class ZooKeeper:
             SessionExpiredError,
             SessionMovedError,
             OperationTimeoutError,
+            RetryFailedError,
         ) as e:
             raise UnreachableError(f"ZooKeeper at {self.hosts} is away ({type(e).__name__})") from e
         except RuntimeError as e:  # kazoo's, of an answer to another question
@@ -341,8 +345,22 @@ class ZooKeeper:
             raise RefusedError(
                 f"ZooKeeper at {self.hosts} refuses the login of zookeeper.auth_file or .jaas_file"
             ) from e
+        except SessionClosedRequireSaslError as e:
+            raise RefusedError(
+                f"ZooKeeper at {self.hosts} serves nobody without a login that it asks for: set zookeeper.jaas_file or "
+                ".auth_file"
+            ) from e
         except NoAuthError as e:
             raise DeniedError(path) from e
+        except (BadVersionError, NoNodeError, NodeExistsError, NotEmptyError):
+            raise
+        except KazooException as e:
+            raise _refused(path, e) from e
+
+
+def _refused(path: str, e: Exception) -> RefusedError:
+    why = ": a quota above it is used up (listquota in zkCli.sh)" if isinstance(e, QuotaExceededError) else f" {e}"
+    return RefusedError(f"ZooKeeper refuses {path}: {type(e).__name__}{why.rstrip()}")
 
 
 def connect(hosts: str, *, login: Login = NOBODY) -> ZooKeeper:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,10 +14,11 @@ from kazoo.security import OPEN_ACL_UNSAFE, READ_ACL_UNSAFE, make_acl, make_dige
 from doubles.shim import ShimDouble, until
 from doubles.snapshots import cluster, topology
 from stormpilot.config import Config
+from stormpilot.errors import RefusedError
 from stormpilot.local.zookeeper import LocalZooKeeper
 from stormpilot.messages.controller_state import ControllerState
 from stormpilot.messages.core import ClusterSnapshot
-from stormpilot.zookeeper.client import ZooKeeper
+from stormpilot.zookeeper.client import ZooKeeper, connect
 from stormpilot.zookeeper.login import Login
 from stormpilot.zookeeper.paths import Paths
 from stormpilot.zookeeper.transaction import Put
@@ -63,6 +65,32 @@ def test_a_controller_that_is_elected_without_rights_stays_a_candidate(
     assert traces(controller) == []
     allow(shared_zookeeper.hosts, paths.epoch, True)
     until(lambda: controller.logged("leading"), "it to lead")
+
+
+def test_a_quota_that_is_used_up_is_a_sentence_wherever_it_is_met(
+    tmp_path: Path, start: Start, settings: Settings, paths: Paths
+) -> None:
+    with LocalZooKeeper(tmp_path, settings=["enforceQuota=true"]) as server:
+        admin = connect(server.hosts)
+        quota = f"/zookeeper/quota{paths.root}"
+        admin.put(f"{paths.base}/x", b"")
+        admin.put(f"{quota}/zookeeper_limits", b"count=-1,bytes=-1=;byteHardLimit=-1;countHardLimit=3")
+        admin.put(f"{quota}/zookeeper_stats", b"count=3,bytes=0")
+        controller = start(settings(server.hosts))
+        until(lambda: controller.logged("cannot lead; rejoining election"), "it to try")
+        said = str(controller.logged("cannot lead; rejoining election")[0]["why"])
+        assert "QuotaExceededError: a quota above it is used up" in said
+        assert traces(controller) == []
+        for write in (
+            lambda: admin.put(f"{paths.base}/y", b""),
+            lambda: admin.commit([Put(f"{paths.base}/y", b"", None)]),
+        ):
+            with pytest.raises(RefusedError, match=f"refuses {paths.base}/y: QuotaExceededError: a quota above it"):
+                write()
+        admin.put(f"{quota}/zookeeper_limits", b"count=-1,bytes=-1=;byteHardLimit=-1;countHardLimit=-1")
+        until(lambda: controller.logged("leading"), "it to lead")
+        controller.stop()
+        admin.stop()
 
 
 def test_a_denied_write_is_a_sentence_in_each_cycle_and_over_when_it_is_allowed(

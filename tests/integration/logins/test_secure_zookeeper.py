@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from secure_zookeeper import SECRET, USER, SecureZooKeeper, make_certificates, secure_zookeeper
+from secure_zookeeper import SECRET, USER, SecureZooKeeper, make_certificates, secure_zookeeper, write_jaas
 from stormpilot.doctor import ensemble
-from stormpilot.errors import StormpilotError
+from stormpilot.errors import RefusedError, StormpilotError
 from stormpilot.instrument.worker_store import StoreUnavailable, WorkerStore
+from stormpilot.local.zookeeper import LocalZooKeeper, sasl
 from stormpilot.logins.jaas import SaslLogin
 from stormpilot.zookeeper.client import DeniedError, ZooKeeper, connect
 from stormpilot.zookeeper.login import Login, Tls
@@ -77,6 +78,23 @@ def test_a_login_that_was_refused_is_tried_again(secure: SecureZooKeeper) -> Non
     zookeeper.client._connection.sasl_options["password"] = right
     until(lambda: zookeeper.wait_connected(1), "the connection")
     zookeeper.stop()
+
+
+def test_a_server_that_asks_everybody_for_a_login_is_called_that(tmp_path: Path) -> None:
+    jaas = write_jaas(tmp_path / "jaas.conf", {USER: SECRET}, OURS)
+    settings, options = sasl(jaas)
+    asking = [*settings, "sessionRequireClientSASLAuth=true"]
+    with LocalZooKeeper(tmp_path / "zookeeper", settings=asking, options=options) as server:
+        connect_patiently(server.hosts, Login(sasl=OURS)).stop()
+        nobody = connect_patiently(server.hosts, Login())
+        with pytest.raises(RefusedError, match="serves nobody without a login that it asks for"):
+            nobody.read(["/"])
+        nobody.stop()
+        said = subprocess.run(
+            [STORMPILOT, "doctor", "--zookeeper", server.hosts], capture_output=True, text=True, check=False
+        )
+    assert "serves nobody without a login" in " ".join(said.stdout.split())
+    assert said.stderr == ""
 
 
 def test_why_there_is_no_tls_is_said(secure: SecureZooKeeper, tmp_path: Path) -> None:
