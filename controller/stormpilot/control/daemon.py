@@ -231,6 +231,13 @@ class Daemon:
     def _elected(self, lock: Lock, reader: Reader, once: bool) -> bool:
         """Whether we lead now: at once, or after standing by, which ends without it when we stop."""
         try:
+            with self._zookeeper.errors(self._paths.leader):
+                return self._acquired(lock, reader, once)
+        except KazooException as e:
+            raise RefusedError(f"the election failed: {type(e).__name__} {e}") from e
+
+    def _acquired(self, lock: Lock, reader: Reader, once: bool) -> bool:
+        try:
             if self._stopping.is_set():
                 return False
             if lock.acquire(blocking=False):
@@ -243,8 +250,6 @@ class Daemon:
             return bool(lock.acquire())
         except CancelledError:
             return False
-        except KazooException as e:
-            raise UnreachableError(f"the election failed: {type(e).__name__} {e}") from e
 
     def _leadership(self, reader: Reader, publisher: Publisher, sessions_lost: int, ahead_ms: int) -> Leadership:
         """The leadership of the epoch of `publisher`, for as long as no more sessions than that are lost."""

@@ -67,6 +67,21 @@ def test_a_controller_that_is_elected_without_rights_stays_a_candidate(
     until(lambda: controller.logged("leading"), "it to lead")
 
 
+def test_a_controller_that_may_not_stand_for_election_says_so_once_a_period(
+    shared_zookeeper: LocalZooKeeper, start: Start, play: Play, settings: Settings, paths: Paths
+) -> None:
+    """It asked again at once, for ever, and took that for a lost connection."""
+    shim = play(shared_zookeeper.hosts, cluster("a", "b"))
+    shim.client.create(paths.leader, b"", makepath=True)
+    allow(shared_zookeeper.hosts, paths.leader, False)
+    controller = start(settings(shared_zookeeper.hosts))
+    until(lambda: controller.logged("cannot lead; rejoining election"), "it to try")
+    assert f"refuses {paths.leader} to us" in str(controller.logged("cannot lead; rejoining election")[0]["why"])
+    assert controller.logged("ZooKeeper connection lost") == traces(controller) == []
+    allow(shared_zookeeper.hosts, paths.leader, True)
+    until(lambda: controller.logged("leading"), "it to lead")
+
+
 def test_a_quota_that_is_used_up_is_a_sentence_wherever_it_is_met(
     tmp_path: Path, start: Start, settings: Settings, paths: Paths
 ) -> None:
