@@ -229,4 +229,5 @@ def zookeeper_hosts(storm_conf: Mapping[str, Any]) -> str:
     if not isinstance(servers, list) or not servers:
         raise ValueError(f"storm.zookeeper.servers is {servers!r}, expected a list of hosts")
     port = int(storm_conf.get("storm.zookeeper.port") or 2181)
-    return ",".join(f"[{s}]:{port}" if ":" in str(s) else f"{s}:{port}" for s in servers)
+    names = [str(s).strip("[]") for s in servers]  # Storm takes IPv6 addresses with brackets and without
+    return ",".join(f"[{s}]:{port}" if ":" in s else f"{s}:{port}" for s in names)

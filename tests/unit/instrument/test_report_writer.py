@@ -166,6 +166,7 @@ def test_close_ends_thread_and_session_even_during_an_outage(store: MemoryStore,
         ({"storm.zookeeper.servers": ["a", "b"], "storm.zookeeper.port": 2182}, "a:2182,b:2182"),
         ({"storm.zookeeper.servers": ["a"]}, "a:2181"),
         ({"storm.zookeeper.servers": ["fe80::1"], "storm.zookeeper.port": 1}, "[fe80::1]:1"),
+        ({"storm.zookeeper.servers": ["[fe80::1]", "a"], "storm.zookeeper.port": 1}, "[fe80::1]:1,a:1"),
     ],
 )
 def test_servers_and_port_come_from_the_storm_configuration(conf: dict[str, object], hosts: str) -> None:
