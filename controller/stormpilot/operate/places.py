@@ -39,6 +39,8 @@ def drain(operator: Operator, host: HostName, *, force: EvenIfGone = False) -> C
     danger = _restarting(there)
     unread = unread_names(operator.snapshots())
     empty = f", and not known to be empty: {unread}" if unread else ", and empty"
+    if not supervisors:  # it is down, or has another name: NODE-1, node-1.example.org
+        empty = f", and no supervisor is on a host of that name now ({known_hosts(operator)})"
     text = f"{host}: is drained{_to_be_moved(operator, there) or empty}"
     setting = DrainSetting(host=host_name(host), since_ms=operator.now_ms, by=operator.who, why=operator.why)
     same = f"{host}: was drained already"

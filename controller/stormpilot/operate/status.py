@@ -183,7 +183,7 @@ def _settings(seen: StoreSnapshot, now_ms: int, pauses: Mapping[str, PauseSettin
         "pauses": [{"topology": n, **head(p)} for n, p in paused],
         "modes": [{"topology": n, "mode": m.mode, **head(m)} for n, m in modes],
         "drains": [
-            {"host": d.host, "remaining": left(d.host), "unread": unread, **head(d)}
+            {"host": d.host, "remaining": left(d.host), "unread": unread, "there": d.host in on, **head(d)}
             for _, d in sorted(s.drains.items())
         ],
         "pins": [
@@ -240,7 +240,8 @@ def settings_lines(settings: dict[str, Any]) -> list[tuple[str, str]]:
     for d in settings["drains"]:
         left = ", ".join(f"{n} of {t}" for t, n in d["remaining"].items())
         empty = f"not known to be empty, {listed(d['unread'])} cannot be read" if d["unread"] else "empty"
-        lines.append(("drained", f"{d['host']}: {left + ' to be moved' if left else empty} ({by(d)})"))
+        missing = "" if d["there"] else ", no supervisor is on a host of that name now"
+        lines.append(("drained", f"{d['host']}: {left + ' to be moved' if left else empty}{missing} ({by(d)})"))
     for p in settings["pins"]:
         what = "/".join(str(x) for x in (p["topology"], p["component"], p["task"]) if x is not None)
         missing = "" if p["there"] else ", which is gone: no effect"

@@ -228,6 +228,8 @@ def test_a_host_that_nobody_knows_is_not_called_empty(world: World) -> None:
     """Who waits for a drain over HTTP, by a misspelt name, would have switched a full host off."""
     with pytest.raises(RefusedError, match=r"no supervisor on 'host-A', and it is not drained \(there are: host-a"):
         draining(world.operator(), "host-A")
+    forced = drain(world.operator(), "HOST-A", force=True).text
+    assert forced.startswith("HOST-A: is drained, and no supervisor is on a host of that name now (there are: host-a")
     drain(world.operator(), "host-z", force=True)
     assert draining(world.operator(), "host-z").total == 0, "it is down, and stays empty"
 
