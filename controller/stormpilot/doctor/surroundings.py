@@ -155,12 +155,20 @@ def _beside(said: NimbusSaid, other: NimbusSaid) -> Iterator[Finding]:
     for key, default in ALIKE.items():
         theirs, ours = other.conf.get(key) or default, said.conf.get(key) or default
         if theirs != ours:
+            shown, own = _without_hash(str(theirs)), _without_hash(str(ours))
+            own = own if own != shown else "with another hash"
             yield Finding(
                 "nimbus",
                 Level.fail,
-                f"{key} is {theirs} on {other.address}{' (it leads)' if other.leads else ''}, {ours} on {said.address}",
+                f"{key} is {shown} on {other.address}{' (it leads)' if other.leads else ''}, {own} on {said.address}",
                 "set the same on every Nimbus host, put the jar into its extlib-daemon/, and restart that Nimbus",
             )
+
+
+def _without_hash(value: str) -> str:
+    """Value without the hash of a password, where it is a login of the scheme `digest`."""
+    scheme, _, who = value.partition(":")
+    return f"{scheme}:{who.partition(':')[0]}:..." if scheme == "digest" else value
 
 
 def plan_key(e: Evidence) -> Iterator[Finding]:

@@ -315,6 +315,21 @@ def test_a_nimbus_that_would_lead_with_other_settings_is_named() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("theirs", "said"),
+    [
+        ("digest:pilot:c2VjcmV0", "digest:pilot:... on n2:6627, with another hash"),
+        ("sasl:pilot", "sasl:pilot on n2:6627, digest:pilot:..."),
+    ],
+)
+def test_the_hash_of_the_controllers_password_is_not_told(theirs: str, said: str) -> None:
+    """Who reads what doctor prints, in a ticket say, could guess passwords by it."""
+    other = NimbusSaid(address="n2:6627", conf=CONF | {ACL: theirs})
+    own = CONF | {ACL: "digest:pilot:b3RoZXI="}
+    found = examine(evidence(nimbus=NimbusSaid(address="n:6627", conf=own, leader="n", others=[other])))
+    assert [f.text for f in found if f.check == "nimbus"][1:] == [f"{ACL} is {said} on n:6627"]
+
+
 def test_a_plug_in_without_a_nimbus_is_not_called_well() -> None:
     e = evidence(nimbus=None, storm_nimbuses=[])
     assert [f.level for f in examine(e) if f.check == "plug-in"] == [Level.skipped]
