@@ -1,5 +1,6 @@
 package io.stormpilot.scheduler.zookeeper;
 
+import io.stormpilot.scheduler.state.PilotConfig;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
@@ -59,9 +60,8 @@ public final class Access {
     Id controller = controllerAcl == null ? null : id(controllerAcl);
     if (controllerAcl != null && (!secure || controller == null)) {
       LOG.error(
-          "ignored {} as the controller's login: expected digest:user:hash or sasl:user, and"
-              + " storm.zookeeper.auth.*",
-          controllerAcl);
+          "ignored {}: expected digest:user:hash or sasl:user, and storm.zookeeper.auth.*",
+          PilotConfig.CONTROLLER_ACL);
     }
     return secure ? new Access(paths, List.copyOf(nimbus), controller) : OPEN;
   }
