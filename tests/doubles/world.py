@@ -280,6 +280,10 @@ class World:
         (node,) = self.zookeeper.read([self.paths.plan(topology_id)])
         return None if node is None else decode(node.data, PlanMessage, "plan")
 
+    def proposal(self, topology_id: str) -> HistoryEntry | None:
+        (node,) = self.zookeeper.read([self.paths.proposal(topology_id)])
+        return None if node is None else decode(node.data, HistoryEntry, "proposal")
+
     def moves(self, topology_id: str) -> MoveState:
         (node,) = self.zookeeper.read([self.paths.moves(topology_id)])
         assert node is not None

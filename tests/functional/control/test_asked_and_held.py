@@ -33,13 +33,13 @@ def test_a_discarded_plan_does_not_come_back_in_the_cycle_that_discards_it(how: 
     w.tell(40)
     w.wanted = {t: NEAR}
     w.tell(20)
-    assert w.zookeeper.read([w.paths.proposal(t)]) != [None]
+    assert w.proposal(t) is not None
     if how == "act by now":
         w.zookeeper.put(w.paths.mode("flights"), encode(ModeSetting(mode="act")))
     operate.discard(operator(w), t)
     w.tell(10)
     assert w.decision(t).reason is Reason.OPERATOR_HOLD
-    assert w.zookeeper.read([w.paths.proposal(t)]) == [None]
+    assert w.proposal(t) is None
     w.tell(100)
     assert w.slots(t) == SPREAD
 

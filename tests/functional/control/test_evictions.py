@@ -13,7 +13,7 @@ from doubles.wanted import Slots, plan_in
 from doubles.world import World
 from storm_schedulers import DEFAULT, RAS
 from stormpilot.config import BlackoutWindow
-from stormpilot.messages.core import HistoryEntry, decode, encode
+from stormpilot.messages.core import decode, encode
 from stormpilot.messages.settings import AuditRecord, Hold, ModeSetting, PauseSetting, Request
 from stormpilot.model.values import Infeasible, Model, Plan
 
@@ -72,13 +72,8 @@ def full(w: World) -> tuple[str, str]:
     return fair, humble
 
 
-def proposal(w: World, t: str) -> HistoryEntry | None:
-    (node,) = w.zookeeper.read([w.paths.proposal(t)])
-    return None if node is None else decode(node.data, HistoryEntry, "proposal")
-
-
 def approve(w: World, t: str) -> None:
-    entry = proposal(w, t)
+    entry = w.proposal(t)
     assert entry is not None
     request = Request(id="q-1", verb="approve", topology_id=t, at_ms=w.now_ms, by="ada", why="payroll", entry=entry)
     w.zookeeper.put(w.paths.request(t), encode(request))
@@ -132,15 +127,15 @@ def test_it_waits_for_approval_and_an_operator_gives_it() -> None:
     assert w.plan(humble) is not None
     assert w.decision(humble).reason == "APPROVAL_NEEDED"
     assert "waits for `stormpilot approve humble`" in w.decision(humble).text
-    proposed = proposal(w, humble)
+    proposed = w.proposal(humble)
     assert proposed is not None
     assert proposed.gives_up
     w.tell(60)
-    assert proposal(w, humble) == proposed, "it is not proposed anew in every cycle"
+    assert w.proposal(humble) == proposed, "it is not proposed anew in every cycle"
     approve(w, humble)
     w.tell(10)
     assert w.plan(humble) is None
-    assert proposal(w, humble) is None
+    assert w.proposal(humble) is None
     record = audit(w)[-1]
     assert (record.verb, record.who, record.why) == ("approve", "ada", "payroll")
     assert "gave up p-" in record.result
@@ -158,7 +153,7 @@ def test_a_proposal_is_void_once_nobody_waits_for_that_room() -> None:
     w.tell(10)
     assert w.plan(humble) is not None
     assert "which nobody waits for" in audit(w)[-1].result
-    assert proposal(w, humble) is None
+    assert w.proposal(humble) is None
 
 
 def test_a_proposal_for_one_topology_is_void_for_another() -> None:
@@ -166,7 +161,7 @@ def test_a_proposal_for_one_topology_is_void_for_another() -> None:
     fair, humble = full(w)
     proud = submit(w, "proud", 1)
     w.tell(100)
-    first = proposal(w, humble)
+    first = w.proposal(humble)
     w.kill(proud)
     submit(w, "prouder", 2)
     w.tell(10)
@@ -175,7 +170,7 @@ def test_a_proposal_for_one_topology_is_void_for_another() -> None:
     assert w.plan(humble) is not None
     assert "which nobody waits for" in audit(w)[-1].result
     w.tell(100)
-    second = proposal(w, humble)
+    second = w.proposal(humble)
     assert first is not None
     assert second is not None
     assert "prouder comes before it" in second.text
@@ -193,12 +188,12 @@ def test_in_mode_advise_it_is_a_proposal_alone() -> None:
     w.tell(200)
     assert w.plan(humble) is not None
     assert (w.decision(humble).action, w.decision(humble).reason) == ("advise", "EVICTED")
-    first = proposal(w, humble)
+    first = w.proposal(humble)
     assert first is not None
     w.tell(100)
-    assert proposal(w, humble) == first, "it stands while nothing changes"
+    assert w.proposal(humble) == first, "it stands while nothing changes"
     w.tell(900)
-    assert proposal(w, humble) != first, "it is too old to be approved"
+    assert w.proposal(humble) != first, "it is too old to be approved"
     approve(w, humble)
     w.tell(10)
     assert w.plan(humble) is None

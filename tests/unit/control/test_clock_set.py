@@ -14,7 +14,6 @@ from stormpilot.observe.reader import Reader
 from stormpilot.operate import Operator
 from stormpilot.operate.plans import published_plan
 from stormpilot.operate.views import proposals
-from unit.control.test_planning_again import proposal
 from unit.control.test_request_handler import TO, pending, propose, results
 
 HOUR_S = 3600
@@ -49,13 +48,13 @@ def test_a_proposal_stays_valid_for_no_longer_than_it_may() -> None:
     w.tell(40)
     w.wanted = {t: NEAR}
     w.tell(10)
-    first = proposal(w, t)
+    first = w.proposal(t)
     set_back(w)
     w.tell(60)
-    assert proposal(w, t) == first
+    assert w.proposal(t) == first
     assert w.decision(t).reason == "APPROVAL_NEEDED"
     w.tell(120)
-    second = proposal(w, t)
+    second = w.proposal(t)
     assert second is not None
     assert w.now_ms - 120_000 <= second.plan.created_at_ms <= w.now_ms
 
@@ -119,7 +118,7 @@ def test_a_proposal_is_approved_though_what_is_published_seems_to_be_newer() -> 
 
 def test_a_proposal_is_shown_though_what_is_published_seems_to_be_newer() -> None:
     w, t = proposed_after_it_was_set_back()
-    made = proposal(w, t)
+    made = w.proposal(t)
     assert made is not None
     found = published_plan(w.zookeeper, w.paths, t, w.now_ms)  # type: ignore[arg-type]
     assert (found.plan.plan_id, found.proposal) == (made.plan.plan_id, True)
@@ -130,7 +129,7 @@ def test_a_proposal_is_shown_though_what_is_published_seems_to_be_newer() -> Non
 def test_a_proposal_stays_the_newest_when_what_is_published_is_signed_anew() -> None:
     w, t = proposed_after_it_was_set_back()
     w.tell(60 * 60 + 300)
-    plan, made = w.plan(t), proposal(w, t)
+    plan, made = w.plan(t), w.proposal(t)
     assert plan is not None
     assert made is not None
     assert made.plan.created_at_ms > plan.created_at_ms

@@ -14,7 +14,7 @@ from stormpilot import operate
 from stormpilot.control.drains import DrainProposer
 from stormpilot.control.situation import Situation
 from stormpilot.decide.reasons import Reason
-from stormpilot.messages.core import HistoryEntry, decode, encode
+from stormpilot.messages.core import HistoryEntry, encode
 from stormpilot.messages.settings import Hold, ModeSetting
 from stormpilot.model.values import Infeasible, Model, Plan, Topology
 from stormpilot.operate import Operator
@@ -143,8 +143,7 @@ class Draining:
         operate.drain(self.operator, "host-b")
 
     def proposals(self) -> list[HistoryEntry]:
-        nodes = self.w.zookeeper.read([self.w.paths.proposal(t) for t in self.ids])
-        return [decode(n.data, HistoryEntry, "proposal") for n in nodes if n is not None]
+        return [p for p in map(self.w.proposal, self.ids) if p is not None]
 
     def _away(self, model: Model) -> Plan | Infeasible:
         self.asked += [t.id for t in model.topologies]

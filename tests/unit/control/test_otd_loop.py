@@ -16,7 +16,7 @@ from doubles.world import SPREAD, World
 from stormpilot import operate
 from stormpilot.control import otd_loop
 from stormpilot.decide.events import EventKind
-from stormpilot.messages.core import HistoryEntry, decode, encode
+from stormpilot.messages.core import encode
 from stormpilot.messages.settings import ModeSetting
 from stormpilot.model.compiled import NOWHERE, Compiled
 from stormpilot.model.values import Model
@@ -94,12 +94,6 @@ def two_jobs(settings: str = "") -> tuple[World, str, str]:
     return w, first, second
 
 
-def proposal(w: World, topology_id: str) -> HistoryEntry:
-    (node,) = w.zookeeper.read([w.paths.proposal(topology_id)])
-    assert node is not None
-    return decode(node.data, HistoryEntry, "proposal")
-
-
 def only_propose(w: World, how: str, *names: str) -> None:
     """Topologies of these names move no executor of themselves: by their mode, or because moves need approval."""
     if how == "advise":
@@ -123,12 +117,12 @@ def test_proposal_of_a_step_stands_while_the_step_is_the_same_until_it_is_too_ol
     w, first, second = two_jobs()
     only_propose(w, how, "aaa", "zzz")
     w.step_otd(60)
-    before = proposal(w, first), proposal(w, second)
+    before = w.proposal(first), w.proposal(second)
     w.step_otd(120)
-    assert (proposal(w, first), proposal(w, second)) == before
+    assert (w.proposal(first), w.proposal(second)) == before
     w.use(msgspec.structs.replace(w.config, decide=msgspec.structs.replace(w.config.decide, approval_max_age_s=60.0)))
     w.step_otd(60)
-    after = proposal(w, first)
+    after = w.proposal(first)
     assert after.plan.plan_id != before[0].plan.plan_id
     assert after.plan.workers == before[0].plan.workers
 
@@ -141,10 +135,10 @@ def test_otd_proposes_nothing_in_place_of_a_drain_that_is_proposed() -> None:
     away: Slots = {("a", 6700): (1, 4, 6), ("c", 6700): (2, 3, 5)}
     w.planner = lambda model: plan_in(model, {first: away})
     w.step_otd(60)
-    drain = proposal(w, first)
+    drain = w.proposal(first)
     assert drain.reason == "DRAIN"
     w.step_otd(60)
-    assert proposal(w, first) == drain
+    assert w.proposal(first) == drain
 
 
 def test_topology_over_its_own_budget_keeps_nobody_else_from_a_step() -> None:

@@ -15,7 +15,7 @@ from stormpilot.decide.decision import Action, Decision
 from stormpilot.decide.judge import Verdict
 from stormpilot.decide.reasons import Reason
 from stormpilot.decide.report import Outcome
-from stormpilot.messages.core import HistoryEntry, decode, encode
+from stormpilot.messages.core import encode
 from stormpilot.operate import Operator
 
 SPREAD: Slots = {("a", 6700): (1, 4, 6), ("b", 6700): (2, 3, 5)}
@@ -42,11 +42,6 @@ def dispatched(w: World, t: str, action: Action = "publish") -> Outcome:
 def audited(w: World) -> list[tuple[str, str, str]]:
     operator = Operator(w.zookeeper, w.paths, "ops", now_ms=w.now_ms)  # type: ignore[arg-type]
     return [(r.verb, r.who, r.result) for r in operate.audit(operator)]
-
-
-def proposal(w: World, t: str) -> HistoryEntry | None:
-    (node,) = w.zookeeper.read([w.paths.proposal(t)])
-    return None if node is None else decode(node.data, HistoryEntry, "proposal")
 
 
 def test_a_plan_is_published_with_its_history_its_move_and_its_audit_record(world: tuple[World, str]) -> None:
@@ -81,7 +76,7 @@ def test_the_history_keeps_what_ran_before_the_first_plan_alone(world: tuple[Wor
 def test_a_proposal_lies_where_nobody_applies_it(world: tuple[World, str]) -> None:
     w, t = world
     outcome = dispatched(w, t, "advise")
-    found = proposal(w, t)
+    found = w.proposal(t)
     assert found is not None
     assert found.reason == "GAIN"
     assert (w.plan(t), outcome.plans, audited(w)) == (None, {}, [])
@@ -104,13 +99,13 @@ def test_a_plan_that_needs_approval_becomes_a_proposal(world: tuple[World, str])
     outcome = w.cycle.dispatcher.publish(approved(verdict(w, t, situation), situation), situation)
     assert outcome.decisions[t].reason is Reason.APPROVAL_NEEDED
     assert w.plan(t) is None
-    assert proposal(w, t) is not None
+    assert w.proposal(t) is not None
 
 
 def test_an_approved_plan_keeps_its_id_and_closes_its_request(world: tuple[World, str]) -> None:
     w, t = world
     dispatched(w, t, "advise")
-    waiting = proposal(w, t)
+    waiting = w.proposal(t)
     assert waiting is not None
     operate.approve(Operator(w.zookeeper, w.paths, "olga", now_ms=w.now_ms), "flights")  # type: ignore[arg-type]
     situation = w.situation()

@@ -8,7 +8,7 @@ import pytest
 from doubles.wanted import Slots, plan_in
 from doubles.world import HALF, NEAR, SPREAD, World
 from stormpilot import operate
-from stormpilot.messages.core import HistoryEntry, decode, encode
+from stormpilot.messages.core import encode
 from stormpilot.messages.settings import ModeSetting
 from stormpilot.model.values import Model, Plan
 from stormpilot.operate import Operator
@@ -62,11 +62,6 @@ def test_the_planner_is_asked_again_when_something_changes(change: str) -> None:
     assert planner.asked >= 2
 
 
-def proposal(w: World, topology_id: str) -> HistoryEntry | None:
-    (node,) = w.zookeeper.read([w.paths.proposal(topology_id)])
-    return None if node is None else decode(node.data, HistoryEntry, "proposal")
-
-
 def quiet_world_with_proposal(
     max_skips: int = 5, *, spare: tuple[str, ...] = (), **decide: object
 ) -> tuple[World, str, Counting]:
@@ -88,15 +83,15 @@ def test_proposal_stands_without_another_plan_while_nothing_changes() -> None:
     assert planner.asked == 5, "30 cycles: one in six asks the planner"
     d = w.decision(t)
     assert (d.action, d.moved_executors) == ("advise", 2)
-    assert proposal(w, t) is not None
+    assert w.proposal(t) is not None
 
 
 def test_proposal_that_stands_keeps_its_id_and_says_so() -> None:
     w, t, _ = quiet_world_with_proposal(max_skips=100)
-    first = proposal(w, t)
+    first = w.proposal(t)
     w.tell(100)
     assert first is not None
-    assert proposal(w, t) == first
+    assert w.proposal(t) == first
     assert w.decision(t).text.endswith("; nothing has changed since")
     event, fields = w.reports[-1].sentence(0.0)
     assert (event, fields["topology"], fields["reason"], fields["planner"]) == (
@@ -146,7 +141,7 @@ def test_proposal_is_planned_anew_before_it_is_too_old_to_be_approved() -> None:
     w, t, planner = quiet_world_with_proposal(max_skips=100, approval_max_age_s=60.0)
     for _ in range(30):
         w.tell(10)
-        standing = proposal(w, t)
+        standing = w.proposal(t)
         assert standing is not None
         assert w.now_ms - standing.plan.created_at_ms < 60_000
     assert planner.asked == 5
@@ -175,10 +170,10 @@ def test_proposals_that_trade_places_stand_while_nothing_changes() -> None:
     first, second = w.submit(SPREAD), w.submit(beside(SPREAD), name="wordcount")
     w.wanted = {first: beside(NEAR), second: NEAR}
     w.tell(40)
-    before = [proposal(w, t) for t in (first, second)]
+    before = [w.proposal(t) for t in (first, second)]
     assert all(e is not None for e in before)
     w.planner = planner = Counting(w)
     w.tell(100)
     assert planner.asked == 0
-    assert [proposal(w, t) for t in (first, second)] == before
+    assert [w.proposal(t) for t in (first, second)] == before
     assert all(w.decision(t).text.endswith("; nothing has changed since") for t in (first, second))

@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 from doubles.world import NEAR, SPREAD, World
-from stormpilot.messages.core import HistoryEntry, decode, encode
+from stormpilot.messages.core import encode
 from stormpilot.messages.settings import ModeSetting
-
-
-def proposal(w: World, topology_id: str) -> HistoryEntry | None:
-    (node,) = w.zookeeper.read([w.paths.proposal(topology_id)])
-    return None if node is None else decode(node.data, HistoryEntry, "proposal")
 
 
 def test_proposal_goes_with_the_first_plan_that_is_published_after_it() -> None:
@@ -19,7 +14,7 @@ def test_proposal_goes_with_the_first_plan_that_is_published_after_it() -> None:
     w.tell(40)
     w.wanted = {t: NEAR}
     w.tell(10)
-    proposed = proposal(w, t)
+    proposed = w.proposal(t)
     assert proposed is not None
     assert proposed.plan.reason_code == "GAIN"
     assert w.plan(t) is None
@@ -29,4 +24,4 @@ def test_proposal_goes_with_the_first_plan_that_is_published_after_it() -> None:
     assert published is not None
     assert (published.reason_code, published.reason.split(":")[0]) == ("GAIN", "GAIN")
     assert published.created_at_ms > proposed.plan.created_at_ms
-    assert proposal(w, t) is None
+    assert w.proposal(t) is None

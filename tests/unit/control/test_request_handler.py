@@ -16,7 +16,7 @@ from stormpilot.decide.decision import Decision
 from stormpilot.decide.events import EventKind
 from stormpilot.decide.judge import Verdict
 from stormpilot.decide.reasons import Reason
-from stormpilot.messages.core import HistoryEntry, decode, encode
+from stormpilot.messages.core import HistoryEntry, encode
 from stormpilot.messages.settings import ModeSetting
 from stormpilot.operate import Operator
 from stormpilot.zookeeper.client import DeniedError
@@ -200,8 +200,7 @@ def trading(*approve: str) -> tuple[World, str, str]:
 
 
 def proposed(w: World, *ids: str) -> list[HistoryEntry | None]:
-    nodes = w.zookeeper.read([w.paths.proposal(t) for t in ids])
-    return [None if n is None else decode(n.data, HistoryEntry, "proposal") for n in nodes]
+    return [w.proposal(t) for t in ids]
 
 
 def texts(w: World, *ids: str) -> list[Any]:

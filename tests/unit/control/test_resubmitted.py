@@ -7,7 +7,6 @@ import pytest
 from doubles.world import Slots, World
 from stormpilot import operate
 from stormpilot.errors import RefusedError
-from stormpilot.messages.core import HistoryEntry, decode
 from stormpilot.operate import Operator
 
 APART: Slots = {("a", 6700): (1, 4, 5, 6), ("b", 6700): (2,), ("c", 6700): (3,)}
@@ -67,9 +66,9 @@ def test_while_its_plan_waits_for_approval() -> None:
     w.tell(60)
     w.wanted = {old: BETTER}
     w.tell(60)
-    (node,) = w.zookeeper.read([w.paths.proposal(old)])
-    assert node is not None
-    assert decode(node.data, HistoryEntry, "proposal").reason == "APPROVAL_NEEDED"
+    proposal = w.proposal(old)
+    assert proposal is not None
+    assert proposal.reason == "APPROVAL_NEEDED"
     operate.approve(operator(w), "flights")
     w.kill(old)
     new = w.submit(SPREAD, launch=2)
