@@ -161,36 +161,9 @@ def send(
         return _id_of_submitted(nimbus, submission.name)
 
 
-def submit_topology(
-    project: Path,
-    name: str | None = None,
-    environment: str | None = None,
-    options: Mapping[str, Any] | None = None,
-    nimbus: str | None = None,
-    instrument: bool = True,
-    runner: str | None = None,
-    override_name: str | None = None,
-    timeout_s: float = DEFAULT_TIMEOUT_S,
-    routable: bool = False,
-    standby: Mapping[str, int] | None = None,
-    nimbus_login: SaslLogin | None = None,
-) -> str:
-    """Submit a topology of a project and return its id; see `prepare` for the parameters."""
-    submission = prepare(
-        project,
-        name,
-        environment,
-        options,
-        nimbus,
-        instrument,
-        runner,
-        override_name,
-        timeout_s=timeout_s,
-        routable=routable,
-        standby=standby,
-        nimbus_login=nimbus_login,
-    )
-    return send(submission, timeout_s=timeout_s)
+def submit_topology(project: Path, *args: Any, **kwargs: Any) -> str:
+    """Submit a topology of a project and return its id; arguments as of `prepare`."""
+    return send(prepare(project, *args, **kwargs))
 
 
 def uses_virtualenv(conf: Mapping[str, Any], nimbus: Address) -> bool:
