@@ -98,7 +98,7 @@ def build(spec: ClusterSpec, layout: Layout, home: StormHome, ports: Reservation
         log, output = _logs(layout, "forwarder")
         argv = forwarder.command(ways)
         daemons.append(Daemon("forwarder", "forwarder", nimbuses[0], nimbus_port, argv, {}, log, output))
-    isolated = _isolated(spec, layout, network, [alone, *keepers, *nimbuses], supervisors) if spec.isolate else None
+    isolated = _isolated(spec, layout, [alone, *keepers, *nimbuses], supervisors) if spec.isolate else None
     for n, (node, thrift_port) in enumerate(zip(supervisors, ports.take(spec.supervisors), strict=True)):
         conf = base | _supervisor_conf(node, thrift_port)
         more = {**spec.conf, **spec.supervisor_conf.get(node.id, {})}
@@ -124,13 +124,11 @@ def build(spec: ClusterSpec, layout: Layout, home: StormHome, ports: Reservation
     return description
 
 
-def _isolated(
-    spec: ClusterSpec, layout: Layout, network: str, hosts: list[str], supervisors: list[SupervisorNode]
-) -> Isolation:
+def _isolated(spec: ClusterSpec, layout: Layout, hosts: list[str], supervisors: list[SupervisorNode]) -> Isolation:
     """The nodes of an isolated cluster."""
     nodes = [(s.id, s.host, _cpu_points(spec, n) / 100) for n, s in enumerate(supervisors, 1)]
     addresses = list(dict.fromkeys(hosts))
-    return isolation.designed(layout.directory, spec, network, nodes, addresses, cgroups.of_this_machine())
+    return isolation.designed(layout.directory, spec, nodes, addresses, cgroups.of_this_machine())
 
 
 def check_jars(spec: ClusterSpec) -> None:

@@ -56,13 +56,10 @@ class IsolatedNode(msgspec.Struct, frozen=True):
 
 
 class Isolation(msgspec.Struct, frozen=True):
-    """The nodes of a cluster. `network` are the first three numbers of its addresses, `addresses` are the machine's.
-
-    `switch` is the namespace of the bridge, `host` the machine's end of its link to it.
-    """
+    """The nodes of a cluster: `switch` is the namespace of the bridge, `host` the machine's end of its link to it, and
+    `addresses` are the machine's."""
 
     token: str
-    network: str
     switch: str
     host: str
     addresses: list[str]
@@ -99,7 +96,6 @@ def free_network(token: str, in_use: Collection[str]) -> str:
 def designed(
     directory: Path,
     spec: ClusterSpec,
-    network: str,
     supervisors: Sequence[tuple[str, str, float]],
     addresses: Sequence[str],
     control: cgroups.CpuControl,
@@ -128,7 +124,7 @@ def designed(
                 wanted=msgspec.structs.replace(wanted, cores=cores),
             )
         )
-    return Isolation(token, network, f"sp-{token}-00", f"sph{token}", list(addresses), control, nodes)
+    return Isolation(token, f"sp-{token}-00", f"sph{token}", list(addresses), control, nodes)
 
 
 def commands(isolation: Isolation) -> list[list[str]]:

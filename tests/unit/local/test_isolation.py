@@ -20,7 +20,7 @@ V1 = CpuControl(1, Path("/sys/fs/cgroup/cpu"))
 def made(*nodes: NodeSpec) -> Isolation:
     spec = ClusterSpec(supervisors=len(nodes), isolate=True, nodes=nodes)
     supervisors = [(f"supervisor-{n:02d}", f"198.18.7.{10 + n}", 0.5) for n in range(1, 1 + len(nodes))]
-    return designed(Path("/state/clusters/one"), spec, "198.18.7", supervisors, ["198.18.7.1", "198.18.7.2"], V1)
+    return designed(Path("/state/clusters/one"), spec, supervisors, ["198.18.7.1", "198.18.7.2"], V1)
 
 
 def lines(built: Isolation) -> list[str]:
