@@ -8,7 +8,6 @@ from contextlib import contextmanager
 import msgspec
 
 from stormpilot.errors import UsageError
-from stormpilot.messages.limits import Limits, text_within
 
 MOST_CHARACTERS = 300
 """Of a failure: one that repeats what it found could be as long as that."""
@@ -27,12 +26,6 @@ def failures_named(where: str, what: str) -> Iterator[None]:
         if len(why) > MOST_CHARACTERS:
             why = f"{why[:MOST_CHARACTERS]}..."
         raise UsageError(f"{where}: not a valid {what}: {why}") from e
-
-
-def json_value(data: bytes, limits: Limits, where: str) -> object:
-    """Value of a JSON text of any kind; `UsageError` as for a message."""
-    with failures_named(where, "JSON text"):
-        return msgspec.json.decode(text_within(data, limits))
 
 
 def check_times(message: msgspec.Struct) -> None:

@@ -13,8 +13,8 @@ import msgspec
 from stormpilot import clock
 from stormpilot.errors import RefusedError, UnreachableError, UsageError
 from stormpilot.messages.core import Message, TopologySnapshot, decode, encode
-from stormpilot.messages.failures import json_value
-from stormpilot.messages.limits import PLAN
+from stormpilot.messages.failures import FAILURES
+from stormpilot.messages.limits import PLAN, text_within
 from stormpilot.messages.settings import AuditRecord
 from stormpilot.operate.change import Change
 from stormpilot.operate.topology_ref import UnknownTopologyError, check_reference, topology_ref
@@ -162,8 +162,8 @@ class Operator:
 def shown(node: Node) -> object:
     """Content of a znode, as a JSON value."""
     try:
-        return json_value(node.data, PLAN, "the znode")
-    except UsageError:
+        return msgspec.json.decode(text_within(node.data, PLAN))
+    except FAILURES:
         return "unreadable"
 
 
