@@ -17,7 +17,7 @@ import msgspec
 import pytest
 from streamparse import Grouping, JavaBolt, JavaSpout, Topology
 
-from scene import PATHS, REPOSITORY, STORMPILOT, Scene, Slot, scene_on, until
+from scene import PATHS, REPOSITORY, STORMPILOT, Scene, groups, scene_on, until
 from stormpilot import operate
 from stormpilot.errors import RefusedError
 from stormpilot.local.home import MIN_JAVA
@@ -124,11 +124,6 @@ def settled(scene: Scene, reason: str) -> None:
     wanted = {e: (w.supervisor, w.port) for w in plan.workers for e, _ in w.executors}
     assert scene.placed() == wanted
     until(lambda: set(scene.workers()) == set(wanted.values()), "its workers, and no others, to run")
-
-
-def groups(placed: dict[int, Slot]) -> set[tuple[str, frozenset[int]]]:
-    """Who runs together, and where, whatever the port."""
-    return {(slot[0], frozenset(e for e, at in placed.items() if at == slot)) for slot in set(placed.values())}
 
 
 def test_storm_runs_on_this_java_and_is_the_version_that_the_plug_in_says(scene: Scene) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from scene import PATHS, STORMPILOT, Scene, Slot, scene_on, until
+from scene import PATHS, STORMPILOT, Scene, Slot, groups, scene_on, until
 from stormpilot.local.spec import PATIENT, ClusterSpec
 from stormpilot.messages.moves import MoveState
 
@@ -77,11 +77,6 @@ def host_of(scene: Scene, supervisor: str) -> str:
 def followed(scene: Scene) -> MoveState:
     found: MoveState = scene.message(PATHS.moves(scene.topology_id), MoveState)
     return found
-
-
-def groups(placed: dict[int, Slot]) -> set[tuple[str, frozenset[int]]]:
-    """Who runs together, and where, whatever the port."""
-    return {(slot[0], frozenset(e for e, at in placed.items() if at == slot)) for slot in set(placed.values())}
 
 
 def ever_used(scene: Scene) -> set[Slot]:

@@ -20,7 +20,7 @@ from typing import Any
 
 from soak import history
 from soak.history import Record
-from soak.placements import nothing_outside_its_rules, placed_soon, placements_stand, workers_stay
+from soak.placements import nothing_outside_its_rules, of_kind, placed_soon, placements_stand, workers_stay
 
 Rule = Callable[[Sequence[Record]], Iterator["tuple[float, str]"]]
 
@@ -53,11 +53,6 @@ class Violation:
     rule: str
     t: float
     text: str
-
-
-def of_kind(records: Sequence[Record], *kinds: str) -> list[Record]:
-    """The records of these kinds, in their order."""
-    return [r for r in records if r["kind"] in kinds]
 
 
 # --- leaders ----------------------------------------------------------------------------------------------------------

@@ -198,6 +198,11 @@ class Scene:
         state = self.state()
         return next((v for v in state.topologies if v.id == self.topology_id), None) if state else None
 
+    def reason(self) -> str | None:
+        """The reason that it gave last for the topology."""
+        view = self.view()
+        return None if view is None else view.reason
+
     def history(self) -> list[HistoryEntry]:
         """Plans that were published for the topology, oldest first."""
         folder = PATHS.plan_history(self.topology_id)
@@ -414,3 +419,8 @@ def scene_on(spec: ClusterSpec, folder: Path, kind: type[Kind]) -> Iterator[Kind
         cluster.down()
         shutil.move(cluster.layout.logs, folder / "storm")
         cluster.down(purge=True)
+
+
+def groups(placed: dict[int, Slot]) -> set[tuple[str, frozenset[int]]]:
+    """Who runs together, and where, whatever the port."""
+    return {(slot[0], frozenset(e for e, at in placed.items() if at == slot)) for slot in set(placed.values())}

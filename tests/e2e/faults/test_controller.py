@@ -127,7 +127,7 @@ def test_a_planner_that_misbehaves_is_named_and_publishes_nothing(scene: Scene, 
     try:
         with invariants(scene):
             scene.start_controller([sys.executable, "-m", "doubles.misplanning_controller", scene.config, kind])
-            until(lambda: _reason(scene) == "PLANNER_FAILED", "the planner's failure to be told")
+            until(lambda: scene.reason() == "PLANNER_FAILED", "the planner's failure to be told")
             started = time.monotonic()
             scene.cycles(2)
             assert time.monotonic() - started < 60, "the controller did not go on with its cycles"
@@ -141,8 +141,3 @@ def test_a_planner_that_misbehaves_is_named_and_publishes_nothing(scene: Scene, 
 def _state(scene: Scene, topology_id: str) -> str | None:
     status = scene.shim_says(topology_id)
     return None if status is None else status.state
-
-
-def _reason(scene: Scene) -> str | None:
-    view = scene.view()
-    return None if view is None else view.reason

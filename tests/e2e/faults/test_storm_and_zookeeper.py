@@ -61,11 +61,11 @@ def test_a_killed_supervisor_leaves_its_workers_running_and_its_return_moves_not
     supervisor = min(s for s, _ in scene.workers())
     with invariants(scene):
         scene.cluster.kill_daemon(supervisor)
-        until(lambda: _reason(scene) == "WAITING_FOR_REPAIR", "the controller to notice that it is gone")
+        until(lambda: scene.reason() == "WAITING_FOR_REPAIR", "the controller to notice that it is gone")
         scene.cycles(5)
         scene.rounds(5)
         scene.cluster.start_daemon(supervisor)
-        until(lambda: _reason(scene) != "WAITING_FOR_REPAIR", "the controller to notice that it is back")
+        until(lambda: scene.reason() != "WAITING_FOR_REPAIR", "the controller to notice that it is back")
         scene.rounds(3)
         until(scene.applied, "the plan to be in force")
 
@@ -102,14 +102,14 @@ def test_two_of_five_hosts_gone_at_once_stop_the_controller_and_storm_goes_on(sc
     with invariants(scene, may_restart=_on(scene, gone), unplaced_s=UNPLACED_S):
         for supervisor in sorted(gone):
             _lose_host(scene, supervisor)
-        until(lambda: _reason(scene) == "MASS_FAILURE", "the controller to hold for mass failure")
+        until(lambda: scene.reason() == "MASS_FAILURE", "the controller to hold for mass failure")
         plan = scene.plan()
         until(lambda: _all_elsewhere(scene, gone), "the lost executors to be placed elsewhere")
         scene.cycles(3)
         assert scene.plan() == plan
         for supervisor in sorted(gone):
             scene.cluster.start_daemon(supervisor)
-        until(lambda: _reason(scene) != "MASS_FAILURE", "the guard to open")
+        until(lambda: scene.reason() != "MASS_FAILURE", "the guard to open")
         until(scene.applied, "a plan for what is there to be in force")
 
 
@@ -131,8 +131,3 @@ def _all_elsewhere(scene: Scene, supervisors: set[str]) -> bool:
 
 def _running(scene: Scene, without: set[str]) -> dict[Slot, int]:
     return {slot: pid for slot, pid in scene.workers().items() if slot[0] not in without}
-
-
-def _reason(scene: Scene) -> str | None:
-    view = scene.view()
-    return None if view is None else view.reason
