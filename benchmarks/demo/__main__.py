@@ -21,7 +21,7 @@ from benchmarks.demo.measure import WINDOW_S, Tick, Watcher, Window
 from benchmarks.demo.page import page
 from flight_delays.progress import Progress
 from stormpilot import config as configuration
-from stormpilot.cli.compute import read_model
+from stormpilot.cli.files import read_model
 from stormpilot.errors import UnreachableError
 from stormpilot.local.cluster import LocalCluster
 from stormpilot.local.spec import PATIENT, ClusterSpec

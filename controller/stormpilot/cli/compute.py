@@ -12,7 +12,7 @@ import typer
 
 import stormpilot
 from stormpilot.cli.figures import metric_text
-from stormpilot.cli.files import ModelOption, check_outputs, compiled_model, read_model, without, write
+from stormpilot.cli.files import ModelOption, check_outputs, compiled_model, without, write
 from stormpilot.cli.machine_code import NOT_KEPT, forget
 from stormpilot.cli.output import Format, FormatOption, console, note, print_document, print_json, print_table, say
 from stormpilot.cli.stdout import print_and_write
@@ -22,8 +22,6 @@ from stormpilot.errors import RefusedError, UsageError
 if TYPE_CHECKING:
     from stormpilot.config.options import Option
     from stormpilot.planner import Planner
-
-__all__ = ["compute", "planners", "read_model"]
 
 SHOWN = (
     "inter_node_tps",

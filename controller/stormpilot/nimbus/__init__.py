@@ -2,28 +2,22 @@
 
 from stormpilot.nimbus.client import DEFAULT_TIMEOUT_S, PAYLOAD_KEY, Nimbus, NotAliveError, with_own_login
 from stormpilot.nimbus.values import (
-    DEFAULT_PORT,
     Address,
     ExecutorStatistics,
-    PlacedExecutor,
     RunningTopology,
     Subscription,
     SupervisorInfo,
-    TopologyDetail,
 )
 
 __all__ = [
-    "DEFAULT_PORT",
     "DEFAULT_TIMEOUT_S",
     "PAYLOAD_KEY",
     "Address",
     "ExecutorStatistics",
     "Nimbus",
     "NotAliveError",
-    "PlacedExecutor",
     "RunningTopology",
     "Subscription",
     "SupervisorInfo",
-    "TopologyDetail",
     "with_own_login",
 ]

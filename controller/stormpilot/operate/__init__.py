@@ -43,7 +43,6 @@ from stormpilot.operate.routes import (
     routes,
     settle,
     shift_route,
-    still_open,
     unfinished,
 )
 from stormpilot.operate.views import HistoryStep, Remaining, audit, draining, history
@@ -85,7 +84,6 @@ __all__ = [
     "routes",
     "settle",
     "shift_route",
-    "still_open",
     "undrain",
     "unfinished",
     "unpin",

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from doubles.models import model
-from stormpilot.cli.compute import read_model
+from stormpilot.cli.files import read_model
 from stormpilot.trafficlog import models
 
 
