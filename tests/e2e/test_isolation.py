@@ -67,10 +67,6 @@ def operate(scene: Scene, *words: str) -> str:
     return ran.stdout
 
 
-def host_of(scene: Scene, supervisor: str) -> str:
-    return next(s.host for s in scene.cluster.description.supervisors if s.id == supervisor)
-
-
 def test_an_isolated_topology_never_shares_its_host(
     scene: Scene, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
 ) -> None:
@@ -111,9 +107,9 @@ def test_an_isolated_topology_never_shares_its_host(
 
         # A plan that has to move: one of the others' hosts is drained.
         drained = min(hosts(scene.topology_id))
-        operate(scene, "drain", host_of(scene, drained), "--yes", "--wait", "--timeout", "240")
+        operate(scene, "drain", scene.host_of(drained), "--yes", "--wait", "--timeout", "240")
         until(lambda: drained not in hosts(scene.topology_id) and both_run(), "nobody to run on the drained host")
-        operate(scene, "undrain", host_of(scene, drained))
+        operate(scene, "undrain", scene.host_of(drained))
         scene.cycles(5)
         assert scene.plan(alone) is None
 

@@ -79,11 +79,6 @@ def control(scene: Scene, **sections: Mapping[str, Any]) -> None:
     until(scene.leads, "the controller to lead")
 
 
-def reason(scene: Scene) -> str:
-    found = scene.view()
-    return "" if found is None else found.reason
-
-
 def senders(scene: Scene) -> Counter[str]:
     """How many of the four executors that may run anywhere are on each supervisor."""
     (topology,) = scene.model().topologies
@@ -114,7 +109,7 @@ def test_otd_moves_one_executor_at_a_time_towards_those_it_talks_to(scene: Scene
         now_tps, then_tps = e.plan.expected.before["inter_node_tps"], e.plan.expected.after["inter_node_tps"]
         assert then_tps < now_tps
         placed = then
-    assert reason(scene) not in ("GAIN", "OVERLOAD")  # the main loop leaves the topology to it
+    assert scene.reason() not in ("GAIN", "OVERLOAD")  # the main loop leaves the topology to it
 
 
 def test_host_that_was_lost_is_used_again_once_it_is_back_and_has_stayed(scene: Scene) -> None:
@@ -147,7 +142,7 @@ def test_move_that_made_it_worse_is_undone_once_and_nothing_is_tried_after_it(sc
     """Most tuples went west when the move there was decided; they all turn east the moment it is made."""
     turn(scene, 1.0)
     control(scene)
-    until(lambda: senders(scene) == {EAST: 4} and reason(scene) in STAYS, "the senders to be in the east for good")
+    until(lambda: senders(scene) == {EAST: 4} and scene.reason() in STAYS, "the senders to be in the east for good")
     scene.stop_controller()
     turn(scene, 0.35)
     plans = len(scene.history())
@@ -166,7 +161,7 @@ def test_move_that_made_it_worse_is_undone_once_and_nothing_is_tried_after_it(sc
     assert tried.effect.predicted < tried.effect.before < tried.effect.measured
     assert undone.plan.workers != tried.plan.workers
     turn(scene, 0.0)  # a better placement again: not now
-    until(lambda: reason(scene) == "BACK_OFF", "the back-off")
+    until(lambda: scene.reason() == "BACK_OFF", "the back-off")
     scene.cycles(5)
     assert len(scene.history()) == plans + 2
     said = scene.log.read_bytes()[log:].decode(errors="replace")

@@ -70,10 +70,6 @@ def settled(scene: Scene, reason: str) -> None:
     until(lambda: set(scene.workers()) == slots, "its workers, and no others, to run")
 
 
-def host_of(scene: Scene, supervisor: str) -> str:
-    return next(s.host for s in scene.cluster.description.supervisors if s.id == supervisor)
-
-
 def followed(scene: Scene) -> MoveState:
     found: MoveState = scene.message(PATHS.moves(scene.topology_id), MoveState)
     return found
@@ -100,7 +96,7 @@ def test_a_drained_host_is_left_and_a_rollback_brings_back_what_ran_when_it_may(
     settled(scene, scene.history()[-1].reason)
     first, workers = scene.placed(), scene.workers()
     leaves = min(s for s, _ in workers)
-    host = host_of(scene, leaves)
+    host = scene.host_of(leaves)
     leaving = sum(s == leaves for s, _ in first.values())
     said = done(scene, "drain", host, "--dry-run")
     assert f"{leaving} executors ({leaving} of {NAME}) to be moved" in said

@@ -60,10 +60,6 @@ def broken(components: Mapping[int, str], placed: Mapping[int, Slot]) -> set[str
     return found | {f"sink on {s}" for c, s in on if c == "sink" and s != WITH_GPU}
 
 
-def host_of(scene: Scene, supervisor: str) -> str:
-    return next(s.host for s in scene.cluster.description.supervisors if s.id == supervisor)
-
-
 def operate(scene: Scene, *words: str) -> None:
     """An operator's command that succeeds."""
     command = [STORMPILOT, *words, "--zookeeper", scene.cluster.zookeeper_hosts]
@@ -121,10 +117,10 @@ def test_what_ras_keeps_holds_around_a_plan_a_fail_over_and_a_loss(
 
         # A plan that has to move: a supervisor without the resource is drained.
         drained = next(s for s in sorted(hosts()) if s != WITH_GPU)
-        operate(scene, "drain", host_of(scene, drained), "--yes", "--wait", "--timeout", "240")
+        operate(scene, "drain", scene.host_of(drained), "--yes", "--wait", "--timeout", "240")
         until(lambda: drained not in hosts() and all_run() and scene.applied(), "nobody to run on the drained host")
         assert len(scene.workers()) <= before + 1
-        operate(scene, "undrain", host_of(scene, drained))
+        operate(scene, "undrain", scene.host_of(drained))
         scene.cycles(5)
 
         # The leading Nimbus ends under the plan: the other one takes over, and starts nothing anew.

@@ -214,6 +214,10 @@ class Scene:
         found: PlanMessage | None = self.message(PATHS.plan(topology_id or self.topology_id), PlanMessage)
         return found
 
+    def host_of(self, supervisor: str) -> str:
+        """The host of a supervisor (id)."""
+        return next(s.host for s in self.cluster.description.supervisors if s.id == supervisor)
+
     def placed(self) -> dict[int, Slot]:
         """Where Nimbus says that executors run: start task -> slot; those without one are left out."""
         snapshot: TopologySnapshot = self.message(PATHS.topology(self.topology_id), TopologySnapshot)
