@@ -6,9 +6,8 @@ of a trillion tasks. So these are asked before anything is made of it.
 
 from __future__ import annotations
 
-import contextlib
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from operator import attrgetter
 from typing import TypeVar
 
@@ -22,7 +21,7 @@ from stormpilot.model.bounds import MOST, MOST_CORES, MOST_INT, is_amount
 from stormpilot.observe.capacity import MOST_CORES as MOST_HOST_CORES
 from stormpilot.observe.capacity import MOST_MEMORY_MB
 from stormpilot.observe.samples import seconds_of
-from stormpilot.zookeeper.client import Node, ZooKeeper
+from stormpilot.zookeeper.client import Node
 
 M = TypeVar("M", bound=Message)
 MAX_TASKS = 500_000
@@ -49,16 +48,6 @@ def read_message(node: Node, kind: type[M], path: str) -> M:
     if wrong is not None:
         raise UsageError(f"{path}: not a valid {kind.__name__}: {wrong}")
     return message
-
-
-def readable(zookeeper: ZooKeeper, paths: Mapping[str, str], kind: type[M]) -> dict[str, M]:
-    """The messages at these paths, by the same keys; those that are not there or cannot be read are left out."""
-    found = {}
-    for (key, path), node in zip(paths.items(), zookeeper.read(list(paths.values()), keep_denied=True), strict=True):
-        with contextlib.suppress(UsageError):
-            if node is not None:
-                found[key] = read_message(node, kind, path)
-    return found
 
 
 def _wrong(message: Message, name: str) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -9,7 +10,7 @@ from stormpilot.decide.policy import chosen_mode
 from stormpilot.errors import RefusedError, UsageError
 from stormpilot.messages.core import HistoryEntry
 from stormpilot.messages.settings import ALL, MODES, Mode, ModeSetting, PauseSetting, name_of_setting_key, setting_key
-from stormpilot.observe.plausible import readable
+from stormpilot.observe.plausible import read_message
 from stormpilot.observe.reader import Reader, StoreSnapshot
 from stormpilot.operate.change import Change
 from stormpilot.operate.operator import Operator
@@ -101,7 +102,13 @@ def _danger(operator: Operator, name: str | None, setting: ModeSetting | None) -
 
 def pauses(zookeeper: ZooKeeper, paths: Paths, keys: Iterable[str]) -> dict[str, PauseSetting]:
     """Pauses by `setting_key`, with author and reason; a pause that cannot be read holds, and is left out."""
-    return readable(zookeeper, {key: paths.pause(key) for key in sorted(keys)}, PauseSetting)
+    wanted = {key: paths.pause(key) for key in sorted(keys)}
+    found = {}
+    for (key, path), node in zip(wanted.items(), zookeeper.read(list(wanted.values()), keep_denied=True), strict=True):
+        with contextlib.suppress(UsageError):
+            if node is not None:
+                found[key] = read_message(node, PauseSetting, path)
+    return found
 
 
 def mode_of(seen: StoreSnapshot, name: str, topology_id: str) -> tuple[Mode | None, str | None]:
