@@ -139,7 +139,8 @@ def _effect(entry: HistoryEntry, *, newest: bool = True) -> str | None:
     if effect is None:
         return None
     if effect.measured is None:
-        return effect.verdict or ("is being measured" if newest else "not measured: another plan came")
+        ended = f"{effect.verdict}: {effect.text}" if effect.verdict else "not measured: another plan came"
+        return "is being measured" if newest and not effect.verdict else ended
     name, form = METRICS.get(effect.metric, (effect.metric, "{:.3f}"))
     before, measured, predicted = (form.format(x) for x in (effect.before, effect.measured, effect.predicted))
     return f"{effect.verdict}: {name} {before} -> {measured} (predicted {predicted})"

@@ -153,7 +153,8 @@ class MoveTracker:
         return True
 
     def _judge(self, state: MoveState) -> None:
-        if state.judged_at_ms is not None and state.plan_id is not None and state.metric is not None:
+        """Write a verdict into the history, also that there will be none."""
+        if state.verdict and not never_ran(state) and state.plan_id is not None and state.metric is not None:
             assert state.before is not None
             assert state.predicted is not None
             effect = EffectPart(
@@ -174,11 +175,13 @@ class MoveTracker:
         snapshot = observation.seen
         published = snapshot.plans.get(topology.id)
         plan = None if published is None else published.message
+        known = None if observation.belief is None else observation.belief.readiness.get(topology.id)
         return Facts(
             topology=topology.name,
             now_ms=observation.at_ms,
             plan_id=None if plan is None else plan.plan_id,
             status=snapshot.statuses.get(topology.id),
+            missing="" if known is None or known.ready else known.text,
         )
 
     def _facts(

@@ -235,7 +235,8 @@ def _effect(subject: TopologyState, now_ms: int) -> Decision | None:
     if move is None or subject.degraded or subject.rebalanced or subject.asked:
         return None
     if move.phase == "measuring" and move.metric is not None:
-        return skip(t.id, Reason.MOVE_BEING_EVALUATED, f"what plan {move.plan_id} won is being measured")
+        waits = f": {subject.not_ready}" if subject.not_ready else ""
+        return skip(t.id, Reason.MOVE_BEING_EVALUATED, f"what plan {move.plan_id} won is being measured{waits}")
     until_ms = backing_off(move, now_ms)
     if until_ms is None:
         return None

@@ -79,7 +79,7 @@ class Facts:
 
     `plan_id` is the published plan's (None: there is none, or it cannot be read). `measured_s` is the length of the
     window that was measured under the present placement, 0 while data are missing; `measured` is the metric in it, and
-    `throughput_tps` the tuples/s processed.
+    `throughput_tps` the tuples/s processed. `missing` says which data are missing; empty: none.
     """
 
     topology: str
@@ -89,6 +89,7 @@ class Facts:
     measured_s: float = 0.0
     measured: float | None = None
     throughput_tps: float = 0.0
+    missing: str = ""
 
 
 def noise_ratio(samples: Sequence[float], floor_ratio: float) -> float:
@@ -182,7 +183,9 @@ def step(state: MoveState, facts: Facts, config: VerifySection) -> tuple[MoveSta
     if facts.now_ms - state.published_at_ms > patience_s * 1000:
         if state.metric is None and state.phase == "measuring":
             return _end(state, facts, Outcome.DONE, "applied")
-        return _end(state, facts, Outcome.TOO_LATE, f"not applied and measured within {patience_s:.0f} s")
+        done = "applied, and not measured" if state.phase == "measuring" else "not applied"
+        why = f": {facts.missing}" if facts.missing and state.phase == "measuring" else ""
+        return _end(state, facts, Outcome.TOO_LATE, f"{done} within {patience_s:.0f} s{why}")
     return state, []
 
 

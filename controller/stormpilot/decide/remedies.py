@@ -41,7 +41,10 @@ REMEDIES = {
         "wait for the next plan; where each is rejected, look up the code of the scheduler plug-in that the text names"
     ),
     "COOL_DOWN": "wait, or `stormpilot replan TOPOLOGY`",
-    "MOVE_BEING_EVALUATED": "wait, or `stormpilot replan TOPOLOGY`",
+    "MOVE_BEING_EVALUATED": (
+        "wait, or `stormpilot replan TOPOLOGY`; where tasks stay without a report, `worker.log` says why, and "
+        "`stormpilot rollback TOPOLOGY` undoes the move"
+    ),
     "BACK_OFF": "wait, or `stormpilot replan TOPOLOGY`; `stormpilot rollback TOPOLOGY` undoes the last move",
     "WAITING_FOR_REPAIR": "wait a minute; where it lasts, bring the supervisor back or free slots",
     "NOT_INSTRUMENTED": "submit it with `stormpilot submit`, or install the hook",

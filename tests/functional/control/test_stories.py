@@ -124,6 +124,22 @@ def test_effect_of_a_move_is_awaited_before_the_next_one() -> None:
     assert "MOVE_BEING_EVALUATED" in w.tell(100)
 
 
+def test_a_move_after_which_a_worker_does_not_come_up_is_told_with_the_task_that_is_silent() -> None:
+    """It was `being measured` for a quarter of an hour and then `not applied`, and in the history measured for ever."""
+    w, t = world("verify: {timeout_s: 300}\n")
+    w.restart_s = 100_000
+    w.tell(200)
+    decision = w.decision(t)
+    assert decision.reason == "MOVE_BEING_EVALUATED"
+    assert "is being measured: 1 of 4 tasks has no recent report (parse 1)" in decision.text
+    w.tell(200)
+    assert kinds(w) == [EventKind.MOVE_NOT_JUDGED]
+    assert "applied, and not measured within 330 s: 1 of 4 tasks has no recent report (parse 1)" in w.events[0].text
+    effect = w.history(t)[-1].effect
+    assert effect is not None
+    assert (effect.verdict, effect.measured) == ("TOO_LATE", None)
+
+
 def test_rollback_that_is_blocked_is_said_and_given_up() -> None:
     """Another topology took a slot of the former placement meanwhile."""
     w, t = world_that_turns(wanted={("a", 6701): (1, 2, 4), ("b", 6701): (3, 5, 6)})

@@ -58,3 +58,6 @@ def test_only_the_newest_plan_is_still_being_measured(newest: bool, said: str) -
     """A plan that was rolled back before it was judged was told as being measured, for ever."""
     effect = EffectPart(metric="load_ratio", before=0.9, predicted=0.5, noise_ratio=0.1)
     assert _effect(HistoryEntry(plan=plan_message(), reason="GAIN", effect=effect), newest=newest) == said
+    ended = msgspec.structs.replace(effect, verdict="TOO_LATE", text="not applied within 60 s")
+    entry = HistoryEntry(plan=plan_message(), reason="GAIN", effect=ended)
+    assert _effect(entry, newest=newest) == "TOO_LATE: not applied within 60 s"

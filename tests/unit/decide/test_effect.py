@@ -136,12 +136,20 @@ def test_plan_that_another_one_replaced_is_not_judged(start: MoveState) -> None:
         assert kinds(events) == [EventKind.MOVE_NOT_JUDGED]
 
 
-@pytest.mark.parametrize("start", [moving(), measuring()])
-def test_what_takes_too_long_is_not_judged(start: MoveState) -> None:
-    waiting = replace(facts(360, "moving" if start.phase == "moving" else "applied"))
+@pytest.mark.parametrize(
+    ("start", "said"),
+    [
+        (moving(), "not applied within 360 s"),
+        (measuring(), "applied, and not measured within 360 s: task 2 is silent"),
+    ],
+)
+def test_what_takes_too_long_is_not_judged(start: MoveState, said: str) -> None:
+    """A plan that was applied was told as not applied, and nothing said what was missing."""
+    waiting = replace(facts(360, "moving" if start.phase == "moving" else "applied"), missing="task 2 is silent")
     assert step(start, waiting, CONFIG)[0].phase == start.phase
     state, events = step(start, replace(waiting, now_ms=NOW_MS + 360_001), CONFIG)
     assert (state.phase, state.verdict, kinds(events)) == ("none", Outcome.TOO_LATE, [EventKind.MOVE_NOT_JUDGED])
+    assert state.text == said
 
 
 def test_move_that_is_not_judged_ends_when_its_restart_was_timed() -> None:
