@@ -193,6 +193,9 @@ class MoveTracker:
         running: Mapping[str, float] | None,
     ) -> Facts:
         facts, now_ms = self._facts_unmeasured(topology, observation), observation.at_ms
+        published, live = observation.seen.plans.get(topology.id), {s.id for s in model.supervisors}
+        if published is not None and published.message is not None:
+            facts = replace(facts, nodes_live={w.supervisor for w in published.message.workers} <= live)
         since_ms = observation.since_ms[topology.id]
         if not running or state.metric is None or state.applied_at_ms is None or since_ms < state.applied_at_ms:
             return facts  # not measured, or partly under the placement before

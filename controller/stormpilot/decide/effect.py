@@ -2,11 +2,12 @@
 
     none ──published──► moving ──applied──► measuring ──judged──► none          (helped, or no gain: back off)
                           │                     └──────worse────► rollback ──published──► moving (not judged)
-                          └─ refused, disturbed, overtaken, too late: none, not judged
+                          └─ refused, disturbed, overtaken, too late: none, not judged (not started: back off)
 
 The measure is taken over a window as long as the one before the move, per tuple processed, since the rate may have
 changed meanwhile. Worse than before by more than the noise: back to the former placement, once. Worse, or without any
-of the gain that was predicted: nothing else is tried for a time that doubles with each such move in a row.
+of the gain that was predicted, or to where workers do not start: nothing else is tried for a time that doubles with
+each such move in a row.
 """
 
 from __future__ import annotations
@@ -80,6 +81,7 @@ class Facts:
     `plan_id` is the published plan's (None: there is none, or it cannot be read). `measured_s` is the length of the
     window that was measured under the present placement, 0 while data are missing; `measured` is the metric in it, and
     `throughput_tps` the tuples/s processed. `missing` says which data are missing; empty: none.
+    `nodes_live`: all supervisors of the plan are there.
     """
 
     topology: str
@@ -90,6 +92,7 @@ class Facts:
     measured: float | None = None
     throughput_tps: float = 0.0
     missing: str = ""
+    nodes_live: bool = True
 
 
 def noise_ratio(samples: Sequence[float], floor_ratio: float) -> float:
@@ -169,7 +172,10 @@ def step(state: MoveState, facts: Facts, config: VerifySection) -> tuple[MoveSta
     status = facts.status if facts.status is not None and facts.status.plan_id == state.plan_id else None
     if status is not None and status.state in ("rejected", "degraded", "fallback"):
         outcome = Outcome.REJECTED if status.state == "rejected" else Outcome.DISTURBED
-        ended, events = _end(state, facts, outcome, f"{status.state}: {status.code}: {status.text}")
+        text = f"{status.state}: {status.code}: {status.text}"
+        if status.state == "degraded" and state.phase == "measuring" and not state.timed and facts.nodes_live:
+            return _not_started(state, facts, config, text)
+        ended, events = _end(state, facts, outcome, text)
         return msgspec.structs.replace(ended, rejections=state.rejections + never_ran(ended)), events
     if state.phase == "moving" and status is not None and status.state == "applied":
         state = msgspec.structs.replace(state, phase="measuring", applied_at_ms=facts.now_ms, rejections=0)
@@ -292,6 +298,24 @@ def _end(state: MoveState, facts: Facts, outcome: Outcome, text: str) -> tuple[M
     ended = msgspec.structs.replace(state, phase="none", verdict=outcome.value, text=text, former=[])
     judged = state.metric is not None and outcome is not Outcome.REJECTED  # a rejection is told as one
     return ended, [_event(EventKind.MOVE_NOT_JUDGED, ended, facts, f"plan {state.plan_id}: {text}")] if judged else []
+
+
+def _not_started(state: MoveState, facts: Facts, config: VerifySection, text: str) -> tuple[MoveState, list[Event]]:
+    """The plug-in had to place executors elsewhere which never reported from where the plan moved them."""
+    until_ms = facts.now_ms + _back_off_ms(state.failures, config)
+    why = f"workers did not start at their new place ({text})"
+    ended = msgspec.structs.replace(
+        state,
+        phase="none",
+        verdict=Outcome.DISTURBED.value,
+        text=why,
+        former=[],
+        failures=state.failures + 1,
+        back_off_until_ms=until_ms,
+        back_off_why=why,
+    )
+    rest = f"nothing else is tried for {(until_ms - facts.now_ms) / 1000:.0f} s"
+    return ended, [_event(EventKind.MOVE_NOT_JUDGED, ended, facts, f"plan {state.plan_id}: {why}; {rest}")]
 
 
 def _back_off_ms(failures: int, config: VerifySection) -> int:

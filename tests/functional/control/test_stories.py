@@ -140,6 +140,26 @@ def test_a_move_after_which_a_worker_does_not_come_up_is_told_with_the_task_that
     assert (effect.verdict, effect.measured) == ("TOO_LATE", None)
 
 
+@pytest.mark.parametrize("lost", [False, True])
+def test_a_node_on_which_workers_do_not_start_is_not_tried_again_and_again(lost: bool) -> None:
+    """It was, after every cool-down; where the supervisor itself ends there is nothing to hold against the plan."""
+    w, t = world(wanted={("a", 6701): (1, 2, 4), ("c", 6701): (3, 5, 6)})
+    w.supervisors("a", "b", "c")
+    w.restart_s = 100_000
+    w.tell(60)
+    assert len(w.applied) == 1
+    w.restart_s = 12
+    if lost:
+        w.supervisors("a", "b")
+    w.place(t, SPREAD, state="degraded", code="SUPERVISOR_LOST")
+    w.tell(300)
+    assert w.moves(t).failures == (0 if lost else 1)
+    if not lost:
+        assert [e.reason for e in w.history(t)] == ["GAIN", "REPAIR"]
+        assert w.decision(t).reason == "BACK_OFF"
+        assert "workers did not start at their new place" in w.decision(t).text
+
+
 def test_rollback_that_is_blocked_is_said_and_given_up() -> None:
     """Another topology took a slot of the former placement meanwhile."""
     w, t = world_that_turns(wanted={("a", 6701): (1, 2, 4), ("b", 6701): (3, 5, 6)})
