@@ -19,7 +19,7 @@ from stormpilot.control.reservations import as_placement
 from stormpilot.control.rollout_gates import forbidden_target, routables, running_rollouts
 from stormpilot.control.situation import LostSupervisors, Situation
 from stormpilot.decide.admit import TopologyState, blacked_out, forbidden
-from stormpilot.decide.effect import Promise
+from stormpilot.decide.effect import Promise, not_started
 from stormpilot.decide.events import Event, EventKind
 from stormpilot.decide.reasons import row_of
 from stormpilot.errors import RefusedError, UnreachableError, UsageError
@@ -317,6 +317,10 @@ class RolloutRunner:
         elif after != before or table:
             own = [Put(path, encode(after), version)] if after != before else []
             self.publisher.write([*own, *table])
+        move = observation.seen.moves.get(t)
+        silent = before.phase == "moving" and before.applied_at_ms is not None and before.reported_at_ms is None
+        if silent and after.outcome == "TOO_LATE" and move is not None:
+            self.publisher.follow(not_started(move, facts.now_ms, self.current.config.verify, after.text))
         for text in found.messages:
             log.info("rollout", topology=name, plan=after.entry.plan.plan_id, text=text)
         if not after.running:

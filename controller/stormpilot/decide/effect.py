@@ -174,7 +174,10 @@ def step(state: MoveState, facts: Facts, config: VerifySection) -> tuple[MoveSta
         outcome = Outcome.REJECTED if status.state == "rejected" else Outcome.DISTURBED
         text = f"{status.state}: {status.code}: {status.text}"
         if status.state == "degraded" and state.phase == "measuring" and not state.timed and facts.nodes_live:
-            return _not_started(state, facts, config, text)
+            ended = not_started(state, facts.now_ms, config, text)  # they never reported from there
+            rest = f"nothing else is tried for {_back_off_ms(state.failures, config) / 1000:.0f} s"
+            text = f"plan {state.plan_id}: {ended.text}; {rest}"
+            return ended, [_event(EventKind.MOVE_NOT_JUDGED, ended, facts, text)]
         ended, events = _end(state, facts, outcome, text)
         return msgspec.structs.replace(ended, rejections=state.rejections + never_ran(ended)), events
     if state.phase == "moving" and status is not None and status.state == "applied":
@@ -300,22 +303,19 @@ def _end(state: MoveState, facts: Facts, outcome: Outcome, text: str) -> tuple[M
     return ended, [_event(EventKind.MOVE_NOT_JUDGED, ended, facts, f"plan {state.plan_id}: {text}")] if judged else []
 
 
-def _not_started(state: MoveState, facts: Facts, config: VerifySection, text: str) -> tuple[MoveState, list[Event]]:
-    """The plug-in had to place executors elsewhere which never reported from where the plan moved them."""
-    until_ms = facts.now_ms + _back_off_ms(state.failures, config)
+def not_started(state: MoveState, now_ms: int, config: VerifySection, text: str) -> MoveState:
+    """The end of a move to where workers do not start; `text` says how that was found."""
     why = f"workers did not start at their new place ({text})"
-    ended = msgspec.structs.replace(
+    return msgspec.structs.replace(
         state,
         phase="none",
         verdict=Outcome.DISTURBED.value,
         text=why,
         former=[],
         failures=state.failures + 1,
-        back_off_until_ms=until_ms,
+        back_off_until_ms=now_ms + _back_off_ms(state.failures, config),
         back_off_why=why,
     )
-    rest = f"nothing else is tried for {(until_ms - facts.now_ms) / 1000:.0f} s"
-    return ended, [_event(EventKind.MOVE_NOT_JUDGED, ended, facts, f"plan {state.plan_id}: {why}; {rest}")]
 
 
 def _back_off_ms(failures: int, config: VerifySection) -> int:

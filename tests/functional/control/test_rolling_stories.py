@@ -329,6 +329,22 @@ def test_a_supervisor_that_is_lost_ends_it_and_the_repair_goes_before() -> None:
     assert [e.alert for e in ended] == [True] * (m.outcome == "DISTURBED")
 
 
+def test_a_node_on_which_a_task_does_not_start_is_not_tried_again_and_again() -> None:
+    """The plug-in brings it elsewhere; a rollout took it there again after every cool-down."""
+    w, t = world()
+    w.restart_s = 100_000
+    w.tell(100)
+    m = w.rollout(t)
+    assert m is not None
+    assert m.outcome == "TOO_LATE"
+    w.restart_s = 12
+    w.place(t, {("a", 6700): (1, 4, 5, 6), ("b", 6701): (2,), ("c", 6700): (3,)}, state="degraded", code="LOST")
+    w.tell(250)
+    assert (w.decision(t).reason, w.moves(t).failures) == ("BACK_OFF", 1)
+    assert "workers did not start at their new place (tasks 2 did not report within" in w.decision(t).text
+    assert all_active(w, t)
+
+
 def test_a_pause_of_the_topology_gives_tuples_back_and_goes_on_after_it() -> None:
     w, t = world()
     begun(w, t, "draining")
