@@ -161,6 +161,18 @@ def test_missing_file_and_wrong_encoding_are_named(tmp_path: Path) -> None:
             load(tmp_path / "c.yaml")
 
 
+def test_an_empty_file_is_no_configuration(tmp_path: Path) -> None:
+    """It is one that is just being written: a reload took it for all defaults, without exclusions and blackouts."""
+    file = tmp_path / "c.yaml"
+    for text in ("", "\n"):
+        file.write_text(text)
+        with pytest.raises(UsageError, match=r"c\.yaml: is empty; a comment in it, or \{\}, stands for all defaults"):
+            load(file)
+    for text in ("# nothing\n", "{}"):
+        file.write_text(text)
+        assert load(file) == Config()
+
+
 def test_login_is_read_from_its_file(tmp_path: Path) -> None:
     (tmp_path / "login").write_text("storm:secret\n")
     assert zookeeper_login(Config().zookeeper) == Login()

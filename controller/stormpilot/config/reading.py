@@ -34,6 +34,8 @@ def load(path: Path) -> Config:
     except (OSError, UnicodeDecodeError) as e:
         hint = "; stormpilot config example -o FILE writes one" if isinstance(e, FileNotFoundError) else ""
         raise UsageError(f"{path}: cannot read the configuration: {cause(e)}{hint}") from e
+    if not text.strip():  # as an editor or a full disk leaves it
+        raise UsageError(f"{path}: is empty; a comment in it, or {{}}, stands for all defaults")
     return parse(text, str(path), path.parent)
 
 
