@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from shlex import quote
@@ -14,7 +14,7 @@ from stormpilot.decide.remedies import UNITS
 from stormpilot.messages.controller_state import ControllerState, TopologyView
 from stormpilot.messages.core import HistoryEntry, StatusMessage, TopologySnapshot
 from stormpilot.messages.load import LoadReport
-from stormpilot.messages.settings import ALL, PauseSetting, name_of_setting_key
+from stormpilot.messages.settings import ALL, PauseSetting, PinSetting, name_of_setting_key
 from stormpilot.observe.capacity import in_words
 from stormpilot.observe.reader import NO_SNAPSHOT, StoreSnapshot
 from stormpilot.operate.hosts import hosts
@@ -152,7 +152,10 @@ def _scheduler(seen: StoreSnapshot, now_ms: int) -> dict[str, Any]:
 
 
 def _settings(seen: StoreSnapshot, now_ms: int, pauses: Mapping[str, PauseSetting]) -> dict[str, Any]:
-    """Settings and requests of operators; `remaining`: executors by topology name, `there`: if it can hold now."""
+    """Settings and requests of operators; `remaining`: executors by topology name.
+
+    Of a pin, `there`: whether its supervisor is; `unknown`: whether its topology runs without what is pinned.
+    """
     s = seen.settings
     parts = [] if seen.cluster is None else seen.cluster.supervisors
     host = {p.id: p.host for p in parts}
@@ -164,6 +167,14 @@ def _settings(seen: StoreSnapshot, now_ms: int, pauses: Mapping[str, PauseSettin
         return {"by": x.by, "why": x.why, "sinceS": since_s}
 
     unread = sorted(seen.unreadable_topologies)
+    running: defaultdict[tuple[str, str], list[range]] = defaultdict(list)
+    for t in seen.topologies.values():
+        for e in t.executors:
+            running[t.name, e.component].append(range(e.start, e.end + 1))
+
+    def unknown(p: PinSetting) -> bool:
+        tasks = running.get((p.topology, p.component), [])
+        return p.topology in names.values() and not any(p.task is None or p.task in some for some in tasks)
 
     on = {h: Counter[str]() for h in (None, *host.values())}  # None: of supervisors that are gone, as `executors_on`
     for t in seen.topologies.values():
@@ -193,6 +204,7 @@ def _settings(seen: StoreSnapshot, now_ms: int, pauses: Mapping[str, PauseSettin
                 "task": p.task,
                 "supervisor": p.supervisor,
                 "there": p.supervisor in host,
+                "unknown": unknown(p),
                 **head(p),
             }
             for p in s.pins
@@ -245,6 +257,7 @@ def settings_lines(settings: dict[str, Any]) -> list[tuple[str, str]]:
     for p in settings["pins"]:
         what = "/".join(str(x) for x in (p["topology"], p["component"], p["task"]) if x is not None)
         missing = "" if p["there"] else ", which is gone: no effect"
+        missing = f", but {p['topology']} has no such executor: no effect" if p["unknown"] else missing
         lines.append(("pinned", f"{what} to {p['supervisor']}{missing} ({by(p)})"))
     for x in settings["exclusions"]:
         what = "/".join(v for v in (x["topology"], x["component"]) if v) or "everything"

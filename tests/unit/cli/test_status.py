@@ -413,6 +413,23 @@ def test_what_operators_set_is_told_with_who_why_and_what_is_left_to_do() -> Non
     ]
 
 
+@pytest.mark.parametrize(
+    ("component", "task", "effect"),
+    [("parse", 2, ""), ("parse", None, ""), ("gone", None, "no"), ("sink", 2, "no"), ("parse", 77, "no")],
+)
+def test_a_pin_of_what_its_topology_has_no_more_is_told_as_one_without_effect(
+    component: str, task: int | None, effect: str
+) -> None:
+    """It was submitted again with other components: the pin seemed to hold."""
+    pins = tuple(
+        PinSetting(topology=t, component=component, task=task, supervisor="a", since_ms=NOW_MS, by="ops")
+        for t in ("flights", "to-come")
+    )
+    (_, here), (_, to_come) = settings_lines(gathered(healthy(settings=Settings(pins=pins)))["settings"])
+    assert ("but flights has no such executor: no effect" in here) == bool(effect)
+    assert "no effect" not in to_come
+
+
 @pytest.mark.usefixtures("plain")
 def test_memory_of_a_topology_is_told_with_its_source(capsys: pytest.CaptureFixture[str]) -> None:
     (view,) = state().topologies
