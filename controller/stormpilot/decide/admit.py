@@ -230,10 +230,18 @@ def held(subject: TopologyState, now_ms: int) -> Decision | None:
 
 
 def _effect(subject: TopologyState, now_ms: int) -> Decision | None:
-    """MOVE_BEING_EVALUATED until the last move is judged; BACK_OFF after moves that did not help."""
-    move, t = subject.move, subject.topology
+    """MOVE_BEING_EVALUATED until the last move is judged; BACK_OFF after moves that did not help.
+
+    While the plug-in answers to no plan, e.g. a Nimbus without it leads, another plan would move as little.
+    """
+    move, plan, status, t = subject.move, subject.plan, subject.status, subject.topology
     if move is None or subject.degraded or subject.rebalanced or subject.asked:
         return None
+    unanswered = status is None or status.plan_id != move.plan_id
+    if move.phase == "moving" and unanswered and plan is not None and plan.plan_id == move.plan_id:
+        silent_s = (now_ms - subject.plan_since_ms) / 1000
+        text = f"the scheduler plug-in has not answered to plan {move.plan_id} for {silent_s:.0f} s (stormpilot doctor)"
+        return skip(t.id, Reason.MOVE_BEING_EVALUATED, text)
     if move.phase == "measuring" and move.metric is not None:
         waits = f": {subject.not_ready}" if subject.not_ready else ""
         return skip(t.id, Reason.MOVE_BEING_EVALUATED, f"what plan {move.plan_id} won is being measured{waits}")

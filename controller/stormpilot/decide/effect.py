@@ -78,16 +78,17 @@ class Promise:
 class Facts:
     """Facts about a topology in a cycle.
 
-    `plan_id` is the published plan's (None: there is none, or it cannot be read). `measured_s` is the length of the
-    window that was measured under the present placement, 0 while data are missing; `measured` is the metric in it, and
-    `throughput_tps` the tuples/s processed. `missing` says which data are missing; empty: none.
-    `nodes_live`: all supervisors of the plan are there.
+    `plan_id` is the published plan's (None: there is none, or it cannot be read). `in_place`: it is what runs, whatever
+    its status says; `nodes_live`: all its supervisors are there. `measured_s` is the length of the window that was
+    measured under the present placement, 0 while data are missing (`missing` says which); `measured` is the metric in
+    it, and `throughput_tps` the tuples/s processed.
     """
 
     topology: str
     now_ms: int
     plan_id: str | None
     status: StatusMessage | None
+    in_place: bool = False
     measured_s: float = 0.0
     measured: float | None = None
     throughput_tps: float = 0.0
@@ -192,6 +193,11 @@ def step(state: MoveState, facts: Facts, config: VerifySection) -> tuple[MoveSta
     if facts.now_ms - state.published_at_ms > patience_s * 1000:
         if state.metric is None and state.phase == "measuring":
             return _end(state, facts, Outcome.DONE, "applied")
+        if state.phase == "moving" and status is None and not facts.in_place:
+            text = f"the scheduler plug-in has not answered within {patience_s:.0f} s"
+            ended, events = _end(state, facts, Outcome.TOO_LATE, text)
+            ended = msgspec.structs.replace(ended, verdict=Outcome.REJECTED.value, rejections=state.rejections + 1)
+            return ended, [] if state.rejections else events  # told once
         done = "applied, and not measured" if state.phase == "measuring" else "not applied"
         why = f": {facts.missing}" if facts.missing and state.phase == "measuring" else ""
         return _end(state, facts, Outcome.TOO_LATE, f"{done} within {patience_s:.0f} s{why}")
@@ -199,12 +205,12 @@ def step(state: MoveState, facts: Facts, config: VerifySection) -> tuple[MoveSta
 
 
 def spent_by(state: MoveState) -> list[Spent]:
-    """Moves of a topology, but for a last one whose plan was rejected: it moved nothing."""
+    """Moves of a topology, but for a last one whose plan never ran: it moved nothing."""
     return [s for s in state.spent if not never_ran(state) or s.at_ms != state.published_at_ms]
 
 
 def never_ran(state: MoveState) -> bool:
-    """Whether the plug-in rejected the plan before it was applied."""
+    """Whether the plug-in rejected the plan before it was applied, or never answered to it."""
     return state.verdict == Outcome.REJECTED and state.applied_at_ms is None
 
 

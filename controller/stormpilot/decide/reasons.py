@@ -238,7 +238,11 @@ class Reason(enum.StrEnum):
         "several were rejected in a row; executors without a slot, `storm rebalance` and operators' requests do not "
         "wait",
     )
-    MOVE_BEING_EVALUATED = _gate("MOVE_BEING_EVALUATED", _EVALUATED, "the effect of the last move is being measured")
+    MOVE_BEING_EVALUATED = _gate(
+        "MOVE_BEING_EVALUATED",
+        _EVALUATED,
+        "the effect of the last move is being measured, or the scheduler plug-in has not answered to its plan",
+    )
     BACK_OFF = _gate("BACK_OFF", _EVALUATED, "the last moves did not help")
     WAITING_FOR_REPAIR = _gate(
         "WAITING_FOR_REPAIR",

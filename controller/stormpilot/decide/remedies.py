@@ -43,7 +43,7 @@ REMEDIES = {
     "COOL_DOWN": "wait, or `stormpilot replan TOPOLOGY`",
     "MOVE_BEING_EVALUATED": (
         "wait, or `stormpilot replan TOPOLOGY`; where tasks stay without a report, `worker.log` says why, and "
-        "`stormpilot rollback TOPOLOGY` undoes the move"
+        "`stormpilot rollback TOPOLOGY` undoes the move; where the plug-in does not answer, see `stormpilot doctor`"
     ),
     "BACK_OFF": "wait, or `stormpilot replan TOPOLOGY`; `stormpilot rollback TOPOLOGY` undoes the last move",
     "WAITING_FOR_REPAIR": "wait a minute; where it lasts, bring the supervisor back or free slots",

@@ -7,6 +7,7 @@ import pytest
 from doubles.rolling_jobs import operator
 from doubles.world import HALF, NEAR, SPREAD, World
 from stormpilot import operate
+from stormpilot.decide.events import EventKind
 from stormpilot.decide.reasons import Reason
 from stormpilot.errors import RefusedError
 from stormpilot.model.values import Infeasible, Model, Plan
@@ -125,6 +126,38 @@ def test_many_rejected_plans_cost_no_plan_to_go_back_to() -> None:
     kept = w.history(t)
     assert kept[0].plan.plan_id == first.plan.plan_id
     assert len(kept) == 1 + 20 + 1  # the newest was no rejected one when the history was shortened
+
+
+def test_plans_that_nobody_answers_to_cost_no_plan_to_go_back_to_and_no_budget() -> None:
+    """A Nimbus without the plug-in leads: in hours the history was full of plans that never ran."""
+    w, t = rejecting()
+    improved_once(w, t)
+    first = w.history(t)[0].plan.plan_id
+    while len(w.history(t)) < 2:
+        w.tell(10)
+    assert w.tell(130) == ["PLAN_MOVING", "COOL_DOWN", "MOVE_BEING_EVALUATED"]
+    assert "has not answered to plan" in w.decision(t).text
+    w.tell(2600)
+    published = w.history(t)
+    assert published[0].plan.plan_id == first
+    assert len(published) <= 5, "one within each time in which it might still be applied"
+    assert all(e.rejected.startswith("the scheduler plug-in has not answered within") for e in published[1:-1])
+    assert {s.plan for s in w.moves(t).spent} <= {first, published[-1].plan.plan_id}
+    assert [e.kind for e in w.events].count(EventKind.MOVE_NOT_JUDGED) == 1
+    w.apply_after_s = 1
+    w.tell(300)
+    assert w.slots(t) == HALF
+    assert w.history(t)[-1].rejected == ""
+    assert w.moves(t).rejections == 0
+
+
+def test_a_plan_that_runs_is_no_rejected_one_though_no_status_can_be_written() -> None:
+    w, t = rejecting()
+    w.tell(40)
+    w.place(t, NEAR)
+    w.tell(1200)
+    assert w.moves(t).verdict == "TOO_LATE"
+    assert w.history(t)[-1].rejected == ""
 
 
 def test_the_hold_of_a_rollback_that_was_rejected_tells_so() -> None:
