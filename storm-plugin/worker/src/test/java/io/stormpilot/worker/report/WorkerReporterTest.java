@@ -37,6 +37,7 @@ class WorkerReporterTest {
   private final Map<String, byte[]> znodes = new ConcurrentHashMap<>();
   private volatile boolean away;
   private volatile boolean closed;
+  private volatile Thread writing;
   private final CountDownLatch answer = new CountDownLatch(1);
   private final CountDownLatch waiting = new CountDownLatch(1);
   private final CountDownLatch failures = new CountDownLatch(3);
@@ -49,6 +50,7 @@ class WorkerReporterTest {
   private final class MemoryStore implements ReportStore {
     @Override
     public void write(String reporter, byte[] data) throws Exception {
+      writing = Thread.currentThread();
       if (hangs) {
         waiting.countDown();
         answer.await();
@@ -219,7 +221,9 @@ class WorkerReporterTest {
         new AbstractAppender("lines", null, null, true, Property.EMPTY_ARRAY) {
           @Override
           public void append(LogEvent event) {
-            lines.add(event.getMessage().getFormattedMessage());
+            if (Thread.currentThread() == writing) { // those of another test may still be ending
+              lines.add(event.getMessage().getFormattedMessage());
+            }
           }
         };
     appender.start();
