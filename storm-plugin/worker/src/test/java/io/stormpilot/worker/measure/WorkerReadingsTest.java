@@ -25,6 +25,7 @@ import java.util.List;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
+import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.Stream;
 import org.apache.storm.Constants;
@@ -139,27 +140,32 @@ class WorkerReadingsTest {
     Threads threads = new Threads();
     readings.add(task(7, threads));
     CountDownLatch ends = new CountDownLatch(1);
-    CountDownLatch begun = new CountDownLatch(100);
+    Semaphore looks = new Semaphore(0);
     Thread executor =
         new Thread(
             () -> {
               try {
-                while (!ends.await(1, TimeUnit.MILLISECONDS)) {
-                  begun.countDown();
-                }
+                do {
+                  looks.release();
+                } while (!ends.await(1, TimeUnit.MILLISECONDS));
               } catch (InterruptedException e) {
                 Thread.currentThread().interrupt();
               }
             },
             "Thread-19-mid-executor[7, 7]");
     executor.start();
-    assertEquals(0.0, readings.read(true).tasks().get(0).pollingCpuS());
-    begun.await();
-    TaskReading polled = readings.read(true).tasks().get(0);
-    ends.countDown();
-    executor.join();
-    assertTrue(polled.pollingCpuS() > 0, "" + polled);
-    assertTrue(polled.pollingCpuS() <= polled.cpuS(), "" + polled);
+    try {
+      looks.acquire(); // a thread that runs bears its name in the kernel too
+      assertEquals(0.0, readings.read(true).tasks().get(0).pollingCpuS());
+      looks.drainPermits();
+      looks.acquire(100);
+      TaskReading polled = readings.read(true).tasks().get(0);
+      assertTrue(polled.pollingCpuS() > 0, "" + polled);
+      assertTrue(polled.pollingCpuS() <= polled.cpuS(), "" + polled);
+    } finally {
+      ends.countDown();
+      executor.join();
+    }
   }
 
   /** An executor of Storm that belongs to no worker. */
