@@ -213,7 +213,7 @@ class LeadershipTest {
   private void publish(String planId, String slotId) throws Exception {
     WorkerSlot slot = Notation.slot(slotId);
     String workers =
-        "[{\"supervisor\":\"%s\",\"port\":%d,\"executors\":[[1,1],[2,2]]}]"
+        "[{\"supervisor\":\"%s\",\"port\":%s,\"executors\":[[1,1],[2,2]]}]"
             .formatted(slot.getNodeId(), slot.getPort());
     JsonObject plan = new JsonObject();
     plan.addProperty("schema", 1);

@@ -204,7 +204,7 @@ class IdleRoundsTest {
 
   /** The ResourceAwareScheduler tells how long it took. */
   private static String untimed(String sentence) {
-    return sentence == null ? null : sentence.replaceAll("in \\d+ ms", "");
+    return sentence == null ? null : sentence.replaceAll("in \\S+ ms", "");
   }
 
   private static List<Integer> counts(RoundOutcome round) {

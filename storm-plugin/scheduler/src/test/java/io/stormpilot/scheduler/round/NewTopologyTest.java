@@ -111,7 +111,7 @@ class NewTopologyTest {
     String[] workers = new String[300];
     for (int w = 0; w < workers.length; w++) {
       int first = 10 * w + 1;
-      workers[w] = "sup-%d:%d=%d-%d".formatted(w % 60, 6700 + w / 60, first, first + 9);
+      workers[w] = "sup-%s:%s=%s-%s".formatted(w % 60, 6700 + w / 60, first, first + 9);
     }
     story.publish(story.plan("t", "p-1", workers));
     int rounds = 0;

@@ -35,7 +35,7 @@ final class SmallHeapView {
       long good = view.plans().values().stream().filter(entry -> entry.plan() != null).count();
       String now =
           String.format(
-              "loaded=%s plans=%d good=%d off=%s statuses=%s problems=%s",
+              "loaded=%s plans=%s good=%s off=%s statuses=%s problems=%s",
               view.loaded() && watch.refreshed(),
               view.plans().size(),
               good,
