@@ -317,10 +317,10 @@ class RolloutRunner:
         elif after != before or table:
             own = [Put(path, encode(after), version)] if after != before else []
             self.publisher.write([*own, *table])
-        move = observation.seen.moves.get(t)
+        last = observation.seen.moves.get(t)
         silent = before.phase == "moving" and before.applied_at_ms is not None and before.reported_at_ms is None
-        if silent and after.outcome == "TOO_LATE" and move is not None:
-            self.publisher.follow(not_started(move, facts.now_ms, self.current.config.verify, after.text))
+        if silent and after.outcome == "TOO_LATE" and last is not None:
+            self.publisher.follow(not_started(last, facts.now_ms, self.current.config.verify, after.text))
         for text in found.messages:
             log.info("rollout", topology=name, plan=after.entry.plan.plan_id, text=text)
         if not after.running:
