@@ -10,7 +10,14 @@ import structlog
 
 from doubles.receiver import Make, Receiver
 from stormpilot.config import NotifySection
+from stormpilot.notify import webhook
 from stormpilot.notify.webhook import Webhook
+
+
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A webhook that is stopped sends what waits, however slow the machine is."""
+    monkeypatch.setattr(webhook, "PARTING_S", 300.0)
 
 
 @pytest.fixture
@@ -37,6 +44,6 @@ def make() -> Iterator[Make]:
         return started[-1]
 
     yield make_one
-    for webhook in started:
-        webhook.stop()
-        webhook._thread.join(300)  # what it still says is no line of the next test
+    for one in started:
+        one.stop()
+        one._thread.join(300)  # what it still says is no line of the next test
