@@ -3,33 +3,58 @@
 from __future__ import annotations
 
 import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
-from benchmarks.history import report
+import pytest
+
+from benchmarks.history import measure, report
 from benchmarks.history.__main__ import _differences
 from benchmarks.history.measure import run
 
-CHILD = "b = bytearray(80_000_000); import time; e = time.process_time() + 0.5\nwhile time.process_time() < e: pass"
+CHILD = """import sys, time
+from pathlib import Path
+b = bytearray(80_000_000)
+end = time.process_time() + 0.5
+while time.process_time() < end: pass
+Path(sys.argv[1]).touch()
+while not Path(sys.argv[2]).exists(): time.sleep(0.01)
+"""
 
 
-def test_children_are_measured_too() -> None:
-    parent = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {CHILD!r}]); print('out')"
-    ran = run([sys.executable, "-c", parent], limit_s=60)
+def test_children_are_measured_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The child lives until it has been looked at, however seldom this process gets a CPU."""
+    worked, looked, look = tmp_path / "worked", tmp_path / "looked", measure._look
+
+    def look_at_it(root: int, cpu: dict[tuple[int, int], float]) -> int:
+        has_worked, found = worked.exists(), look(root, cpu)
+        if has_worked:
+            looked.touch()
+        return found
+
+    monkeypatch.setattr(measure, "_look", look_at_it)
+    command = [sys.executable, "-c", CHILD, str(worked), str(looked)]
+    ran = run([sys.executable, "-c", f"import subprocess; subprocess.run({command}); print('out')"], limit_s=300)
     assert (ran.code, ran.out) == (0, "out\n")
     assert ran.peak_mb > 80
     assert ran.cpu_s > 0.3
 
 
-def test_what_takes_too_long_is_ended_with_its_children() -> None:
-    parent = "import subprocess; print(subprocess.Popen(['sleep', '600']).pid, flush=True); input()"
-    ran = run(["bash", "-c", f'exec {sys.executable} -c "{parent}" < <(sleep 600)'], limit_s=1)
+def test_what_takes_too_long_is_ended_with_its_children(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its time is over when its child runs: by the clock, on a busy machine, that might be before."""
+    began = tmp_path / "began"
+    clock = SimpleNamespace(monotonic=lambda: 2.0 if began.exists() else 0.0, sleep=time.sleep)
+    monkeypatch.setattr(measure, "time", clock)
+    parent = "import subprocess, sys; print(subprocess.Popen(['sleep', '600']).pid, flush=True)"
+    parent += "; open(sys.argv[1], 'w'); input()"
+    ran = run(["bash", "-c", f'exec {sys.executable} -c "{parent}" {began} < <(sleep 600)'], limit_s=1)
     assert ran.code < 0
     assert not _runs(int(ran.out))
 
 
 def _runs(pid: int) -> bool:
-    from pathlib import Path
-
     stat = Path(f"/proc/{pid}/stat")
     return stat.exists() and stat.read_text().rsplit(")", 1)[1].split()[0] != "Z"
 
