@@ -13,7 +13,7 @@ from stormpilot.nimbus import Address, Nimbus
 
 @pytest.fixture
 def client(nimbus: FakeNimbus) -> Iterator[Nimbus]:
-    with Nimbus.connect(Address("127.0.0.1", nimbus.port), timeout_s=10) as connected:
+    with Nimbus.connect(Address("127.0.0.1", nimbus.port), timeout_s=300) as connected:
         yield connected
 
 

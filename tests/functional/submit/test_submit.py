@@ -332,7 +332,7 @@ def test_a_port_of_something_else_is_said_to_be_that(project: Path, stormpilot: 
                         connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
 
         threading.Thread(target=answer, daemon=True).start()
-        done = stormpilot(project, "--nimbus", f"127.0.0.1:{other.getsockname()[1]}", "--timeout", "3000")
+        done = stormpilot(project, "--nimbus", f"127.0.0.1:{other.getsockname()[1]}", "--timeout", "300000")
     assert done.returncode == 3
     assert "Nimbus's Thrift port" in done.stderr
 

@@ -65,7 +65,7 @@ def listening() -> Iterator[Callable[..., Address]]:
                     while True:
                         connection, _ = server.accept()
                         with connection, contextlib.suppress(OSError):
-                            connection.settimeout(5)
+                            connection.settimeout(300)
                             serve(connection)
 
             threading.Thread(target=run, daemon=True).start()
@@ -76,7 +76,7 @@ def listening() -> Iterator[Callable[..., Address]]:
 
 
 def asked(address: Address) -> str:
-    with pytest.raises(StormpilotError) as e, Nimbus.connect(address, 5.0) as nimbus:
+    with pytest.raises(StormpilotError) as e, Nimbus.connect(address, 300.0) as nimbus:
         nimbus.leader()
     assert "\n" not in str(e.value)
     return str(e.value)

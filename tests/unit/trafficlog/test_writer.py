@@ -206,10 +206,10 @@ def test_what_is_written_while_another_file_is_lost_is_not_counted_as_lost(monke
 
     def write(_: str, topology_id: str, *__: object) -> None:
         if topology_id == "lost":
-            assert begun.wait(10)
+            assert begun.wait(300)
             raise OSError("AWS Error NETWORK_CONNECTION")
         begun.set()
-        assert lost.wait(10)
+        assert lost.wait(300)
 
     def lose(rows: int, why: object) -> None:
         count(rows, why)
@@ -225,7 +225,7 @@ def test_what_is_written_while_another_file_is_lost_is_not_counted_as_lost(monke
 
 def test_the_files_of_a_window_are_written_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """300 topologies have 1,500 files a window: at 20 ms for each the cycle waited half a minute for its disk."""
-    log, together = TrafficLog(tmp_path, "w"), threading.Barrier(4, timeout=10)
+    log, together = TrafficLog(tmp_path, "w"), threading.Barrier(4, timeout=300)
     sync = os.fsync
 
     def slow(descriptor: int) -> None:
