@@ -46,7 +46,7 @@ class ShimDouble:
         self._process: dict[tuple[str, int], int] = {}
         self._lock = threading.RLock()
         self._stop = threading.Event()
-        self.client = KazooClient(hosts=hosts)
+        self.client = KazooClient(hosts=hosts, timeout=60)  # what a busy machine holds up costs no session
         self.client.start(timeout=300)
         self.write(self.paths.cluster, cluster)
         self._thread = threading.Thread(target=self._run, daemon=True)

@@ -237,8 +237,8 @@ def test_the_flight_spout_goes_on_where_its_killed_predecessor_was(tmp_path: Pat
         "flights.rate.tps": 2000,
         "flights.commit.period.secs": 0.1,
     }
-    client = KazooClient(hosts=zookeeper.hosts)
-    client.start()
+    client = KazooClient(hosts=zookeeper.hosts, timeout=60)  # its session outlives the outage
+    client.start(timeout=300)
 
     def ask_until_committed(spout: SpoutProcess, offset: int) -> None:
         while not (parts := read_progress(client, "test-1")) or parts[0].committed < offset:
