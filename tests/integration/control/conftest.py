@@ -25,8 +25,12 @@ from stormpilot.zookeeper.paths import Paths
 ID = "flights-1-1763690000"
 SPREAD = everywhere({("a", 6700): (1, 4, 6), ("b", 6700): (2, 3, 5)})
 """Everything crosses nodes; one worker per node, so that the planner can only trade executors."""
+LASTING_S = 40
+"""Of a session: for what holds a busy machine up for less, no controller loses its leadership."""
+BRIEF_S = 4
+"""Of the session of a controller that is killed, or away from its ZooKeeper: the test waits for its end."""
 SETTINGS = """\
-zookeeper: {{hosts: '{hosts}', root: {root}, session_timeout_s: 4}}
+zookeeper: {{hosts: '{hosts}', root: {root}, session_timeout_s: {session_s}}}
 cycle: {{period_s: 1, poll_s: 0.2}}
 load: {{window_s: 5, min_coverage_ratio: 0.2, settle_s: 0}}
 decide: {{mode: act, consecutive_hits: 2, cool_down_s: 600, rejected_retry_s: 1}}
@@ -121,10 +125,11 @@ def paths(request: pytest.FixtureRequest) -> Paths:
 
 @pytest.fixture
 def settings(paths: Paths, tmp_path: Path) -> Callable[..., Config]:
-    """`settings(hosts, more, **decide)`: a configuration for tests; `more` is YAML that is added."""
+    """`settings(hosts, more, session_s, **decide)`: a configuration for tests; `more` is YAML that is added."""
 
-    def make(hosts: str, more: str = "", **decide: Any) -> Config:
-        config = parse(SETTINGS.format(hosts=hosts, root=paths.root) + more, "test.yaml", tmp_path)
+    def make(hosts: str, more: str = "", session_s: float = LASTING_S, **decide: Any) -> Config:
+        text = SETTINGS.format(hosts=hosts, root=paths.root, session_s=session_s) + more
+        config = parse(text, "test.yaml", tmp_path)
         return msgspec.structs.replace(config, decide=msgspec.structs.replace(config.decide, **decide))
 
     return make

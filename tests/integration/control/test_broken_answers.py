@@ -35,6 +35,6 @@ def test_an_answer_out_of_order_costs_a_session_and_not_the_controller(
         return read(*given)
 
     monkeypatch.setattr(connection, "_read_response", out_of_order)
-    until(lambda: len(controller.logged("leading")) == 2, "it to lead again")
+    until(lambda: len(controller.logged("leading")) >= 2, "it to lead again")
     assert broken
     assert controller.running

@@ -25,7 +25,7 @@ from stormpilot.publish.publisher import Publisher
 from stormpilot.zookeeper.client import ZooKeeper
 from stormpilot.zookeeper.paths import Paths
 
-from .conftest import SETTINGS, Controller
+from .conftest import BRIEF_S, SETTINGS, Controller
 
 pytestmark = pytest.mark.zookeeper
 
@@ -45,7 +45,7 @@ def spawn(tmp_path: Path, paths: Paths) -> Iterator[Spawn]:
 
     def start_process(hosts: str, marker: Path, release: Path) -> subprocess.Popen[bytes]:
         config = tmp_path / f"controller-{len(started)}.yaml"
-        config.write_text(SETTINGS.format(hosts=hosts, root=paths.root))
+        config.write_text(SETTINGS.format(hosts=hosts, root=paths.root, session_s=BRIEF_S))
         line = [sys.executable, "-m", "doubles.slow_controller", str(config), str(marker), str(release)]
         with (tmp_path / f"log-{len(started)}").open("ab") as log:
             environment = {**os.environ, "PYTHONPATH": f"{TESTS}:{TESTS}/support"}
@@ -138,7 +138,7 @@ def test_round_that_a_leader_wrote_only_in_part_is_cleaned_up_by_the_next_one(
     assert controller.logged("published plan")
     for t, port in ((ID, 6702), (OTHER, 6703)):
         assert set(shim.placement(t).values()) != {("a", port)}, "what the torn round wanted"
-    until(lambda: plan_of(shim).epoch == 2, "a plan of the new leader")
+    until(lambda: plan_of(shim).epoch >= 2, "a plan of the new leader")
 
 
 def _entry(topology_id: str, slots: dict[tuple[str, int], tuple[int, ...]]) -> HistoryEntry:

@@ -42,8 +42,8 @@ def test_an_election_over_bombs_of_every_kind_ends_neither_the_controller_nor_it
     first.stop()
 
     second = start(settings(shared_zookeeper.hosts))
-    until(lambda: len(second.logged("leading")) == 2, "the next one to lead")
-    until(lambda: message(shim, paths.controller, ControllerState).epoch == 2, "its first cycle")
+    until(lambda: len(second.logged("leading")) >= 2, "the next one to lead")
+    until(lambda: message(shim, paths.controller, ControllerState).epoch >= 2, "its first cycle")
     assert second.running
     assert not second.logged("cannot lead; rejoining election")
 
@@ -69,8 +69,8 @@ def test_a_folder_whose_list_is_longer_than_a_packet_is_named_and_stops_neither_
     assert not first.logged("cycle failed; retrying next period")
     first.stop()
     second = start(settings(shared_zookeeper.hosts))
-    until(lambda: len(second.logged("leading")) == 2, "the next one to lead over it")
-    until(lambda: message(shim, paths.controller, ControllerState).epoch == 2, "its first cycle")
+    until(lambda: len(second.logged("leading")) >= 2, "the next one to lead over it")
+    until(lambda: message(shim, paths.controller, ControllerState).epoch >= 2, "its first cycle")
     assert _told(shim, path(), MAX_CHILDREN)
     shim.client.delete(path(), recursive=True)
 

@@ -30,7 +30,7 @@ from stormpilot.publish.publisher import KEPT_PLANS, DeposedError, Publisher
 from stormpilot.zookeeper.client import ConflictError, ZooKeeper
 from stormpilot.zookeeper.paths import Paths
 
-from .conftest import SETTINGS, Controller
+from .conftest import BRIEF_S, SETTINGS, Controller
 
 pytestmark = pytest.mark.zookeeper
 
@@ -50,7 +50,7 @@ def spawn(tmp_path: Path, paths: Paths) -> Iterator[Spawn]:
 
     def start_process(hosts: str, *command: str) -> subprocess.Popen[bytes]:
         config = tmp_path / "controller.yaml"
-        config.write_text(SETTINGS.format(hosts=hosts, root=paths.root))
+        config.write_text(SETTINGS.format(hosts=hosts, root=paths.root, session_s=BRIEF_S))
         line = [part.replace("CONFIG", str(config)) for part in command]
         with (tmp_path / "log").open("ab") as log:
             environment = {**os.environ, "PYTHONPATH": f"{TESTS}:{TESTS}/support"}
@@ -162,11 +162,9 @@ def test_a_leader_whose_connection_breaks_right_after_its_election_leads_when_it
     monkeypatch.setattr("stormpilot.control.daemon.raise_epoch", breaks_once)
     try:
         server.start()
-        config = settings(server.hosts)
-        lasting = msgspec.structs.replace(config.zookeeper, session_timeout_s=40.0)
-        controller = start(msgspec.structs.replace(config, zookeeper=lasting))
-        until(lambda: controller.logged("leading"), "it to lead", timeout_s=30)
-        assert len(calls) == 2
+        controller = start(settings(server.hosts))
+        until(lambda: controller.logged("leading"), "it to lead")
+        assert len(calls) >= 2
         controller.stop()
     finally:
         server.close()
@@ -183,7 +181,7 @@ def test_of_two_controllers_one_leads_and_the_other_takes_over_with_a_higher_epo
     until(lambda: second.logged("standby"), "the second to stand by")
     assert len(first.logged("leading")) == 1
     first.stop()
-    until(lambda: len(second.logged("leading")) == 2, "the second to lead")
+    until(lambda: len(second.logged("leading")) >= 2, "the second to lead")
     assert epoch(shim.client, paths) == 2
     shim.submit(topology())
     until(lambda: shim.applied, "a plan of the second")
@@ -235,7 +233,7 @@ def test_expired_session_stops_acting_and_leads_again_in_the_next_epoch(
     controller = start(settings(shared_zookeeper.hosts))
     until(lambda: controller.logged("no change"), "a cycle")
     expire_session(controller.daemon._zookeeper.client)
-    until(lambda: len(controller.logged("leading")) == 2, "it to lead again")
+    until(lambda: len(controller.logged("leading")) >= 2, "it to lead again")
     assert controller.logged("session lost; rejoining election") or controller.logged("stepped down")
     assert epoch(shim.client, paths) == 2
     assert len(shim.client.get_children(paths.leader)) == 1
@@ -252,7 +250,7 @@ def test_a_leader_of_an_epoch_that_the_plug_in_takes_for_old_leads_again_in_a_ne
     until(lambda: controller.logged("no change"), "a cycle")
     shim.remember_epoch(50)
     shim.submit(topology())
-    until(lambda: shim.applied, "a plan", timeout_s=60)
+    until(lambda: shim.applied, "a plan")
     assert epoch(shim.client, paths) == 51
     assert len(controller.logged("leading")) == 2
 
@@ -272,7 +270,7 @@ def test_a_plan_that_nimbus_has_not_looked_at_when_another_leads_is_applied(
     second = start(config)
     until(lambda: second.logged("standby"), "the second to stand by")
     first.stop()
-    until(lambda: shim.client.get(paths.plan(ID))[0] != published, "the second to take it over", timeout_s=60)
+    until(lambda: shim.client.get(paths.plan(ID))[0] != published, "the second to take it over")
     shim.remember_epoch(epoch(shim.client, paths))
     shim.silent = False
     until(lambda: shim.applied or shim.refused, "an answer")
@@ -356,10 +354,10 @@ def test_zookeeper_that_comes_back_with_older_data_is_used_again(
     zookeeper: LocalZooKeeper, restore: Callable[[], None], settings: Settings, start: Start
 ) -> None:
     """Restored from a backup, it closes every connection of a client that has seen a later transaction."""
-    controller = start(settings(zookeeper.hosts))
+    controller = start(settings(zookeeper.hosts, session_s=BRIEF_S))
     until(lambda: controller.logged("leading"), "it to lead")
     restore()
-    until(lambda: len(controller.logged("leading")) == 2, "it to lead again", timeout_s=60)
+    until(lambda: len(controller.logged("leading")) >= 2, "it to lead again")
 
 
 def test_frozen_zookeeper_holds_no_controller_for_ever(
@@ -367,7 +365,7 @@ def test_frozen_zookeeper_holds_no_controller_for_ever(
 ) -> None:
     """Connections stay open and nothing answers: calls have deadlines."""
     play(zookeeper.hosts, cluster("a", "b"))
-    controller = start(settings(zookeeper.hosts))
+    controller = start(settings(zookeeper.hosts, session_s=BRIEF_S))
     until(lambda: controller.logged("no change"), "a cycle")
     zookeeper.pause()
     try:

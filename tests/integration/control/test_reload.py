@@ -17,7 +17,7 @@ from stormpilot.messages.controller_state import ControllerState
 from stormpilot.messages.core import ClusterSnapshot, decode
 from stormpilot.zookeeper.paths import Paths
 
-from .conftest import SETTINGS
+from .conftest import LASTING_S, SETTINGS
 
 pytestmark = pytest.mark.zookeeper
 
@@ -62,7 +62,8 @@ def run(tmp_path: Path) -> Iterator[Callable[[str], Running]]:
 def test_a_changed_mode_is_followed_and_a_broken_file_changes_nothing(
     shared_zookeeper: LocalZooKeeper, paths: Paths, play: Play, run: Callable[[str], Running]
 ) -> None:
-    advising = SETTINGS.format(hosts=shared_zookeeper.hosts, root=paths.root).replace("mode: act", "mode: advise")
+    text = SETTINGS.format(hosts=shared_zookeeper.hosts, root=paths.root, session_s=LASTING_S)
+    advising = text.replace("mode: act", "mode: advise")
     shim = play(shared_zookeeper.hosts, cluster("a", "b"))
     shim.submit(topology(SPREAD))
     controller = run(advising)
