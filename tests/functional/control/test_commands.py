@@ -80,9 +80,8 @@ def test_config_check_shows_what_differs_and_prints_yaml(run: Run, tmp_path: Pat
     assert ["decide.owner_modes", *["['off',", "advise]"] * 2] in everything
 
 
-@pytest.mark.parametrize("text", ["", "# decide: {mode: act}\n", "decide: {mode: advise}\n"])
+@pytest.mark.parametrize("text", ["{}\n", "# decide: {mode: act}\n", "decide: {mode: advise}\n"])
 def test_config_check_says_that_all_defaults_hold(run: Run, tmp_path: Path, text: str) -> None:
-    """An empty file may be a mistake."""
     (tmp_path / "c.yaml").write_text(text)
     done = run("config", "check", tmp_path / "c.yaml")
     assert done.code == 0
