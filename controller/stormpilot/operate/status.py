@@ -166,7 +166,7 @@ def _settings(seen: StoreSnapshot, now_ms: int, pauses: Mapping[str, PauseSettin
         since_s = round((now_ms - x.since_ms) / 1000, 1) if x.since_ms else None  # one that cannot be read has no time
         return {"by": x.by, "why": x.why, "sinceS": since_s}
 
-    unread = sorted(seen.unreadable_topologies)
+    unread, unseen = sorted(seen.unreadable_topologies), seen.cluster is None
     running: defaultdict[tuple[str, str], list[range]] = defaultdict(list)
     for t in seen.topologies.values():
         for e in t.executors:
@@ -194,7 +194,7 @@ def _settings(seen: StoreSnapshot, now_ms: int, pauses: Mapping[str, PauseSettin
         "pauses": [{"topology": n, **head(p)} for n, p in paused],
         "modes": [{"topology": n, "mode": m.mode, **head(m)} for n, m in modes],
         "drains": [
-            {"host": d.host, "remaining": left(d.host), "unread": unread, "there": d.host in on, **head(d)}
+            {"host": d.host, "remaining": left(d.host), "unread": unread, "there": unseen or d.host in on, **head(d)}
             for _, d in sorted(s.drains.items())
         ],
         "pins": [
@@ -203,7 +203,7 @@ def _settings(seen: StoreSnapshot, now_ms: int, pauses: Mapping[str, PauseSettin
                 "component": p.component,
                 "task": p.task,
                 "supervisor": p.supervisor,
-                "there": p.supervisor in host,
+                "there": unseen or p.supervisor in host,
                 "unknown": unknown(p),
                 **head(p),
             }

@@ -413,6 +413,14 @@ def test_what_operators_set_is_told_with_who_why_and_what_is_left_to_do() -> Non
     ]
 
 
+def test_hosts_and_supervisors_are_not_called_gone_where_no_snapshot_tells_of_any() -> None:
+    pin = PinSetting(topology="flights", component="parse", supervisor="a", since_ms=NOW_MS, by="ops")
+    settings = Settings(drains={"host-a": DrainSetting(host="host-a", since_ms=NOW_MS, by="ops")}, pins=(pin,))
+    (_, drained), (_, pinned) = settings_lines(gathered(healthy(cluster=None, settings=settings))["settings"])
+    assert "no supervisor" not in drained
+    assert "gone" not in pinned
+
+
 @pytest.mark.parametrize(
     ("component", "task", "effect"),
     [("parse", 2, ""), ("parse", None, ""), ("gone", None, "no"), ("sink", 2, "no"), ("parse", 77, "no")],
