@@ -56,7 +56,9 @@ def whole(value: float) -> str:
 
 def tuples(amount: float) -> str:
     """A number of tuples, or of tuples/s: two digits of one below 10, which may be a rate of one in an hour."""
-    return whole(amount) if amount == 0 or abs(amount) >= 9.95 else f"{amount:.2g}"
+    if abs(amount) < 1e-4:  # what rounding leaves of a difference of sums
+        return "0"
+    return whole(amount) if abs(amount) >= 9.95 else f"{amount:.2g}"
 
 
 def counted(n: int, one: str, many: str = "") -> str:

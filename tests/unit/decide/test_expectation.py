@@ -83,3 +83,9 @@ def test_rates_of_a_few_tuples_a_minute_are_not_told_as_none() -> None:
     assert slow.shortfall.startswith("the plan would carry 0.25 of 0.42 tuples/s from its sources")
     saved = TradeOff(0.02, 600.0, 1.5, "restarts").text
     assert saved == "0.02 tuples/s less between nodes, taken to last 600 s, are 12 tuples; 1.5 are held up by restarts"
+
+
+def test_what_rounding_leaves_of_a_gain_is_told_as_none() -> None:
+    for left_tps in (0.1 + 0.2 - 0.3, 0.3 - (0.1 + 0.2)):
+        text = TradeOff(left_tps, 600.0, 0.0, "restarts").text
+        assert text == "0 tuples/s less between nodes, taken to last 600 s, are 0 tuples; 0 are held up by restarts"
