@@ -12,13 +12,12 @@ import structlog
 from stormpilot.control.current_config import CurrentConfig
 from stormpilot.control.outbox import Outbox
 from stormpilot.control.rollout_gates import running_rollouts
-from stormpilot.decide.effect import WINDOW_SLACK, Facts, give_up_rollback, never_ran, step
+from stormpilot.decide.effect import WINDOW_SLACK, Facts, effect_of, give_up_rollback, never_ran, step
 from stormpilot.decide.events import Event
 from stormpilot.decide.reasons import Reason
 from stormpilot.decide.restarts import KEPT_RESTARTS
 from stormpilot.errors import UnreachableError
 from stormpilot.messages.controller_state import Restart
-from stormpilot.messages.core import EffectPart
 from stormpilot.messages.moves import MoveState
 from stormpilot.messages.rollouts import running_workers, workers_of
 from stormpilot.model.closed_loop import Sources
@@ -136,7 +135,8 @@ class MoveTracker:
         Where somebody else changed or locked the znode, that costs this topology alone; it is logged when it begins.
         """
         try:  # before the state: where ZooKeeper goes away in between, the next observation finds the same again
-            self._judge(state)
+            if state.plan_id is not None and (effect := effect_of(state)) is not None:
+                self.publisher.judge(state.topology_id, state.plan_id, effect)
             if state.plan_id is not None and never_ran(state):
                 self.publisher.reject(state.topology_id, state.plan_id, state.text.removeprefix("rejected: "))
             elif state.plan_id is not None and (never_ran(was) or state.applied_at_ms != was.applied_at_ms):
@@ -152,24 +152,6 @@ class MoveTracker:
             return False
         self._unwritten.discard(state.topology_id)
         return True
-
-    def _judge(self, state: MoveState) -> None:
-        """Write a verdict into the history, also that there will be none."""
-        if state.verdict and not never_ran(state) and state.plan_id is not None and state.metric is not None:
-            assert state.before is not None
-            assert state.predicted is not None
-            effect = EffectPart(
-                metric=state.metric,
-                before=state.before,
-                predicted=state.predicted,
-                noise_ratio=state.noise_ratio,
-                nodes=state.nodes,
-                measured=state.measured,
-                verdict=state.verdict,
-                text=state.text,
-                judged_at_ms=state.judged_at_ms,
-            )
-            self.publisher.judge(state.topology_id, state.plan_id, effect)
 
     def _facts_unmeasured(self, topology: Topology, observation: Observation) -> Facts:
         """The facts about a topology, without measurements."""

@@ -19,7 +19,7 @@ from stormpilot.control.reservations import as_placement
 from stormpilot.control.rollout_gates import forbidden_target, routables, running_rollouts
 from stormpilot.control.situation import LostSupervisors, Situation
 from stormpilot.decide.admit import TopologyState, blacked_out, forbidden
-from stormpilot.decide.effect import Promise, not_started
+from stormpilot.decide.effect import Promise, effect_of, not_started
 from stormpilot.decide.events import Event, EventKind
 from stormpilot.decide.reasons import row_of
 from stormpilot.errors import RefusedError, UnreachableError, UsageError
@@ -38,7 +38,7 @@ from stormpilot.rollout.facts import Facts, as_it_runs, placed, processes_of
 from stormpilot.rollout.idle import IdleTracker, Reading
 from stormpilot.rollout.peer_capacity import PeerCapacity
 from stormpilot.rollout.routing import settled_table
-from stormpilot.rollout.state_machine import Next, given_back, next_of
+from stormpilot.rollout.state_machine import Next, given_back, never_started, next_of
 from stormpilot.rollout.step_plan import Names, plan_of_step, record_of_step
 from stormpilot.rollout.steps import sequence
 from stormpilot.zookeeper.client import ConflictError
@@ -318,9 +318,11 @@ class RolloutRunner:
             own = [Put(path, encode(after), version)] if after != before else []
             self.publisher.write([*own, *table])
         last = observation.seen.moves.get(t)
-        silent = before.phase == "moving" and before.applied_at_ms is not None and before.reported_at_ms is None
-        if silent and after.outcome == "TOO_LATE" and last is not None:
-            self.publisher.follow(not_started(last, facts.now_ms, self.current.config.verify, after.text))
+        if last is not None and never_started(before, found, facts):
+            ended = not_started(last, facts.now_ms, self.current.config.verify, after.text)
+            self.publisher.follow(ended)
+            if ended.plan_id is not None and (effect := effect_of(ended)) is not None:
+                self.publisher.judge(t, ended.plan_id, effect)
         for text in found.messages:
             log.info("rollout", topology=name, plan=after.entry.plan.plan_id, text=text)
         if not after.running:

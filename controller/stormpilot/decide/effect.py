@@ -214,6 +214,25 @@ def never_ran(state: MoveState) -> bool:
     return state.verdict == Outcome.REJECTED and state.applied_at_ms is None
 
 
+def effect_of(state: MoveState) -> EffectPart | None:
+    """The effect of a plan that ran, with its verdict, for the history; None: nothing was promised, or it goes on."""
+    if not state.verdict or never_ran(state) or state.metric is None:
+        return None
+    assert state.before is not None
+    assert state.predicted is not None
+    return EffectPart(
+        metric=state.metric,
+        before=state.before,
+        predicted=state.predicted,
+        noise_ratio=state.noise_ratio,
+        nodes=state.nodes,
+        measured=state.measured,
+        verdict=state.verdict,
+        text=state.text,
+        judged_at_ms=state.judged_at_ms,
+    )
+
+
 def left_within_the_hour(state: MoveState, now_ms: int) -> dict[tuple[int, str], int]:
     """Executors (first tasks) and the overloaded nodes that they left within the hour, with when that was last."""
     return {

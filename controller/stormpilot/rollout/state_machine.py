@@ -95,6 +95,16 @@ def given_back(m: Rollout, facts: Facts, outcome: Outcome, text: str) -> Next:
     return _all_back(m, facts, outcome, text)
 
 
+def never_started(before: Rollout, found: Next, facts: Facts) -> bool:
+    """Whether it ends because tasks never reported from where a step moved them, though their supervisor is there."""
+    if before.phase != "moving" or before.applied_at_ms is None or before.reported_at_ms is not None:
+        return False
+    placed_elsewhere = facts.status is not None and facts.status.state == "degraded"
+    gone = {w.supervisor for w in before.stage.workers} - facts.supervisors
+    outcome = found.rollout.outcome
+    return outcome == "TOO_LATE" or (outcome == "DISTURBED" and placed_elsewhere and not gone)
+
+
 def _ready(m: Rollout, facts: Facts, config: RolloutSection) -> Next | None:
     if m.abort_by:
         return _end(m, facts, "ABORTED", f"by {m.abort_by}")
