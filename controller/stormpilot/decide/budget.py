@@ -5,7 +5,7 @@ Only voluntary plans are held. First plans, repairs, drains and rollbacks are no
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from stormpilot.config import BudgetSection
@@ -49,11 +49,12 @@ def hold_what_is_over_budget(
     spent: Mapping[str, Sequence[Spent]],
     budget: BudgetSection,
     now_ms: int,
+    waiting: Collection[str] = (),
 ) -> dict[str, Decision]:
-    """Hold the plans that are over the budget; `spent` is by topology id.
+    """Hold the plans that are over the budget; `spent` is by topology id, `waiting` are those that do not move yet.
 
     What is never held counts first, whoever it is; then relief; then plans by the traffic that they save, the largest
-    saving first.
+    saving first. What waits, e.g. for an approval, takes nothing from the others.
     """
     result = dict(decisions)
     topologies = {t.id: t for t in model.topologies}
@@ -65,7 +66,7 @@ def hold_what_is_over_budget(
         cost = Spent(at_ms=now_ms, executors=d.moved_executors, workers=restarted_workers(topologies[t], plans[t]))
         if d.reason.row.voluntary and (refusal := _refusal(d, own.get(t, []), cluster, cost, budget)) is not None:
             result[t] = refusal
-        else:
+        elif t not in waiting:
             cluster.append(cost)
     return result
 

@@ -114,7 +114,8 @@ def _hold(
 
     while True:
         found = {**decisions, **held}
-        found = hold_what_is_over_budget(model, found, plans, criteria.spent, criteria.budget, criteria.now_ms)
+        waiting = {t for t, d in found.items() if unwanted(d) is not None or _proposed(d, states[t])}
+        found = hold_what_is_over_budget(model, found, plans, criteria.spent, criteria.budget, criteria.now_ms, waiting)
         allowed = {t: d for t, d in found.items() if unwanted(d) is None}
         at_once = {t: d for t, d in allowed.items() if not waits_for_approval(d, states[t])}
         refused = refusals(allowed)
@@ -126,6 +127,11 @@ def _hold(
         if not refused:
             return found
         held |= refused
+
+
+def _proposed(decision: Decision, subject: TopologyState) -> bool:
+    """Whether a plan is or will be a proposal."""
+    return decision.action == "advise" or waits_for_approval(decision, subject)
 
 
 def _trades(

@@ -124,6 +124,15 @@ def test_the_budget_of_the_cluster_goes_to_relief_and_then_to_the_largest_saving
     assert [t for t, d in after.items() if d.action == "publish"] == [first]
 
 
+@pytest.mark.parametrize("how", [{"mode": "advise"}, {"approval": True}])
+def test_a_proposal_takes_no_budget_from_plans_that_move(how: dict[str, Any]) -> None:
+    """It was counted in every cycle for as long as nobody approved it, and the other topology never moved."""
+    states = {s.topology.id: s for s in (subject(topology(SPREAD), **how), subject(topology(THERE, "wordcount")))}
+    terms = Criteria(CONFIG, NOW_MS, 10, budget=BudgetSection(cluster_executors_per_hour=3))
+    on = model(*(s.topology for s in states.values()))
+    assert held(judge(on, states, plan(PAIRED, THERE_PAIRED), LASTED, terms)) == []
+
+
 @pytest.mark.parametrize(
     ("minutes_ago", "wanted"), [((), 1), ((50,), 1), ((50, 30), 2), ((50, 30, 10), 3), ((90, 80), 1)]
 )
