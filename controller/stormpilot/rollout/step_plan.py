@@ -55,6 +55,9 @@ def plan_of_step(
         effect=m.entry.effect if last else None,
         rollout_of="" if last else target.plan_id,
     )
+    if found.withdraw:  # it moved nothing
+        spent = [s for s in followed.spent if s.at_ms != followed.published_at_ms]
+        followed = msgspec.structs.replace(followed, spent=spent)
     move = published(
         followed,
         plan_id=plan_id,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from doubles.rolling_jobs import operator
+from doubles.rolling_jobs import world as rolling
 from doubles.world import HALF, NEAR, SPREAD, World
 from stormpilot import operate
 from stormpilot.decide.events import EventKind
@@ -149,6 +150,15 @@ def test_plans_that_nobody_answers_to_cost_no_plan_to_go_back_to_and_no_budget()
     assert w.slots(t) == HALF
     assert w.history(t)[-1].rejected == ""
     assert w.moves(t).rejections == 0
+
+
+def test_steps_that_nobody_answers_to_cost_no_budget() -> None:
+    """Each was withdrawn, and counted as a plan that moved the topology within the hour."""
+    w, t = rolling()
+    w.apply_after_s = 1_000_000
+    w.tell(600)
+    assert len({e.rollout_of for e in w.history(t)}) > 1
+    assert len(w.moves(t).spent) <= 1
 
 
 def test_a_plan_that_runs_is_no_rejected_one_though_no_status_can_be_written() -> None:
