@@ -73,8 +73,9 @@ def hold_what_is_over_budget(
 
 def _urgency(decision: Decision) -> tuple[bool, bool, float]:
     """Lower: counts earlier."""
-    row, (now_tps, new_tps) = decision.reason.row, decision.inter_node_tps
-    return row.voluntary, row.keeps_headroom, (new_tps or 0.0) - (now_tps or 0.0)
+    now_tps, new_tps = decision.inter_node_tps
+    saved_tps = (now_tps or 0.0) - (new_tps or 0.0)
+    return decision.reason.row.voluntary, decision.reason is not Reason.OVERLOAD, -saved_tps
 
 
 def _within_the_hour(moves: Sequence[Spent], now_ms: int) -> list[Spent]:

@@ -106,6 +106,8 @@ def test_a_repair_counts_before_a_gain_of_a_topology_whose_id_comes_first(limit:
         ((Reason.GAIN, 400.0), (Reason.GAIN, 300.0), "flights-1"),
         ((Reason.GAIN, 300.0), (Reason.GAIN, 400.0), "wordcount-1"),
         ((Reason.GAIN, 400.0), (Reason.OVERLOAD, -20.0), "wordcount-1"),
+        ((Reason.REBALANCED, 400.0), (Reason.OVERLOAD, -20.0), "wordcount-1"),
+        ((Reason.GAIN, 400.0), (Reason.REBALANCED, 300.0), "flights-1"),
         ((Reason.GAIN, 400.0), (Reason.GAIN, 400.0), "flights-1"),
     ],
 )
