@@ -164,12 +164,16 @@ class _Case:
         wanted_ms = int(self._overload_s(longest) * 1000) * (1 + plans)
         if lasted_ms[longest] >= wanted_ms:
             return None
+        lasts = f"{longest} overloaded for {lasted_ms[longest] / 1000:.0f} s"
+        until_ms = now_ms + wanted_ms - lasted_ms[longest]
+        if longest not in since_ms:
+            lasts, until_ms = f"{longest} will be overloaded", None
         text = (
-            f"{longest} overloaded for {lasted_ms[longest] / 1000:.0f} s; {self._comes_back(back)}: not before "
-            f"{wanted_ms / 1000:.0f} s ({counted(plans, 'plan')} moved it within the hour)"
+            f"{lasts}; {self._comes_back(back)}: not before {wanted_ms / 1000:.0f} s of overload "
+            f"({counted(plans, 'plan')} moved it within the hour)"
         )
         held = self._skip(Reason.HEADROOM, text, lasted_ms[longest] / 1000, wanted_ms / 1000)
-        return replace(held, until_ms=now_ms + wanted_ms - lasted_ms[longest])
+        return replace(held, until_ms=until_ms)
 
     def _throughput_kept(self, relieved: Sequence[str]) -> Decision | None:
         """THROUGHPUT_WOULD_FALL when relief would take back what the last move won; None: it may relieve.

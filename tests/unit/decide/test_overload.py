@@ -62,8 +62,19 @@ def test_relief_brings_back_what_a_node_was_relieved_of_for_an_overload_that_las
         assert (d.action, d.until_ms) == ("skip", NOW_MS + 1000)
         assert d.text == (
             f"a overloaded for {seconds} s; 1 executor would come back to c, which was left 10 min ago because it was "
-            f"overloaded: not before {seconds + 1} s ({counted(plans, 'plan')} moved it within the hour)"
+            f"overloaded: not before {seconds + 1} s of overload ({counted(plans, 'plan')} moved it within the hour)"
         )
+
+
+def test_relief_of_an_overload_that_is_only_predicted_does_not_tell_when_it_may_bring_executors_back() -> None:
+    """It said that the node is overloaded, for 0 s, with an end that was later in each cycle."""
+    spent = [Spent(at_ms=NOW_MS - 600_000, executors=1, workers=1, plan="p-1", left=[3], relieved=["c"])]
+    move = MoveState(topology_id="flights-1", spent=spent)
+    relief: Slots = {("a", 1): (1,), ("b", 1): (2, 4), ("c", 1): (3,)}
+    busy = subject(topology({("a", 1): (1, 3), ("b", 1): (2, 4)}, cpu_mhz=600.0), move=move)
+    d = one(judged([busy], relief, on=model(busy.topology), spent={"flights-1": spent}, coming={"a": 1.2}))
+    assert (d.reason, d.until_ms) == (Reason.HEADROOM, None)
+    assert d.text.startswith("a will be overloaded; 1 executor would come back to c")
 
 
 def test_overload_that_the_plan_does_not_lower_is_no_reason() -> None:
