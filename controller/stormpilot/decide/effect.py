@@ -199,6 +199,8 @@ def step(state: MoveState, facts: Facts, config: VerifySection) -> tuple[MoveSta
             ended = msgspec.structs.replace(ended, verdict=Outcome.REJECTED.value, rejections=state.rejections + 1)
             return ended, [] if state.rejections else events  # told once
         done = "applied, and not measured" if state.phase == "measuring" else "not applied"
+        if state.phase == "moving" and status is None:
+            done = "the plan runs, but the scheduler plug-in has not said so"
         why = f": {facts.missing}" if facts.missing and state.phase == "measuring" else ""
         return _end(state, facts, Outcome.TOO_LATE, f"{done} within {patience_s:.0f} s{why}")
     return state, []

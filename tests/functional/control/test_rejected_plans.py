@@ -167,6 +167,7 @@ def test_a_plan_that_runs_is_no_rejected_one_though_no_status_can_be_written() -
     w.place(t, NEAR)
     w.tell(1200)
     assert w.moves(t).verdict == "TOO_LATE"
+    assert w.moves(t).text.startswith("the plan runs, but the scheduler plug-in has not said so within")
     assert w.history(t)[-1].rejected == ""
 
 
