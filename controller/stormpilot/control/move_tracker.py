@@ -179,9 +179,7 @@ class MoveTracker:
         running: Mapping[str, float] | None,
     ) -> Facts:
         facts, now_ms = self._facts_unmeasured(topology, observation), observation.at_ms
-        published, live = observation.seen.plans.get(topology.id), {s.id for s in model.supervisors}
-        if published is not None and published.message is not None:
-            facts = replace(facts, nodes_live={w.supervisor for w in published.message.workers} <= live)
+        facts = replace(facts, silent=self._silent(state, topology, observation, model))
         since_ms = observation.since_ms[topology.id]
         if not running or state.metric is None or state.applied_at_ms is None or since_ms < state.applied_at_ms:
             return facts  # not measured, or partly under the placement before
@@ -204,6 +202,20 @@ class MoveTracker:
                 measured = min(measured, state.before or measured)  # fewer tuples may have come: not held against it
         return replace(facts, measured_s=measured_s, measured=measured, throughput_tps=throughput_tps)
 
+    def _silent(self, state: MoveState, topology: Topology, observation: Observation, model: Model) -> bool:
+        """Whether a task that moved never reported from a process that is younger than the plan, where it might have.
+
+        Goes by the ages in the reports, which a leader that has just begun knows too.
+        """
+        plan = observation.seen.plans.get(topology.id)
+        live = {s.id for s in model.supervisors}
+        if plan is None or plan.message is None or not {w.supervisor for w in plan.message.workers} <= live:
+            return False
+        young_s = (observation.at_ms - state.published_at_ms) / 1000
+        known = observation.rates.get(topology.id, {})
+        reported = {task for task, r in known.items() if r.age_s + r.up_s <= young_s}
+        return bool((_tasks_of(state, topology) & observation.reporting.get(topology.id, frozenset())) - reported)
+
     def _timed(
         self, state: MoveState, topology: Topology, observation: Observation
     ) -> tuple[MoveState, Restart | None]:
@@ -211,9 +223,7 @@ class MoveTracker:
         if state.timed or state.applied_at_ms is None:
             return state, None
         t = topology.id
-        moved = set(state.moved)
-        tasks = {task for e in topology.executors if e.start in moved for task in range(e.start, e.end + 1)}
-        expected = tasks & observation.reporting.get(t, frozenset())
+        expected = _tasks_of(state, topology) & observation.reporting.get(t, frozenset())
         returns = observation.returns.get(t, {})
         if not expected <= set(returns):
             return state, None
@@ -241,3 +251,9 @@ class MoveTracker:
             downtime_s=round(restart.downtime_s, 1),
             tasks=restart.tasks,
         )
+
+
+def _tasks_of(state: MoveState, topology: Topology) -> set[int]:
+    """The tasks that moved."""
+    moved = set(state.moved)
+    return {task for e in topology.executors if e.start in moved for task in range(e.start, e.end + 1)}

@@ -80,6 +80,14 @@ class TopologyState:
         return len(self.topology.assignment) == len(self.topology.executors)
 
     @property
+    def as_planned(self) -> bool:
+        """Whether the published plan is what runs, whatever its status says."""
+        planned = {
+            start: (w.supervisor, w.port) for w in (self.plan.workers if self.plan else ()) for start, _ in w.executors
+        }
+        return planned == {a.start: (a.supervisor, a.port) for a in self.topology.assignment}
+
+    @property
     def new(self) -> bool:
         """Whether it was never placed."""
         return not self.topology.assignment and self.plan is None and self.plan_problem is None
@@ -237,7 +245,7 @@ def _effect(subject: TopologyState, now_ms: int) -> Decision | None:
     move, plan, status, t = subject.move, subject.plan, subject.status, subject.topology
     if move is None or subject.degraded or subject.rebalanced or subject.asked:
         return None
-    unanswered = status is None or status.plan_id != move.plan_id
+    unanswered = (status is None or status.plan_id != move.plan_id) and not subject.as_planned
     if move.phase == "moving" and unanswered and plan is not None and plan.plan_id == move.plan_id:
         silent_s = (now_ms - subject.plan_since_ms) / 1000
         text = f"the scheduler plug-in has not answered to plan {move.plan_id} for {silent_s:.0f} s (stormpilot doctor)"

@@ -79,9 +79,9 @@ class Facts:
     """Facts about a topology in a cycle.
 
     `plan_id` is the published plan's (None: there is none, or it cannot be read). `in_place`: it is what runs, whatever
-    its status says; `nodes_live`: all its supervisors are there. `measured_s` is the length of the window that was
-    measured under the present placement, 0 while data are missing (`missing` says which); `measured` is the metric in
-    it, and `throughput_tps` the tuples/s processed.
+    its status says. `silent`: tasks that it moved never reported from there, though all its supervisors are there.
+    `measured_s` is the length of the window that was measured under the present placement, 0 while data are missing
+    (`missing` says which); `measured` is the metric in it, and `throughput_tps` the tuples/s processed.
     """
 
     topology: str
@@ -93,7 +93,7 @@ class Facts:
     measured: float | None = None
     throughput_tps: float = 0.0
     missing: str = ""
-    nodes_live: bool = True
+    silent: bool = False
 
 
 def noise_ratio(samples: Sequence[float], floor_ratio: float) -> float:
@@ -174,7 +174,7 @@ def step(state: MoveState, facts: Facts, config: VerifySection) -> tuple[MoveSta
     if status is not None and status.state in ("rejected", "degraded", "fallback"):
         outcome = Outcome.REJECTED if status.state == "rejected" else Outcome.DISTURBED
         text = f"{status.state}: {status.code}: {status.text}"
-        if status.state == "degraded" and state.phase == "measuring" and not state.timed and facts.nodes_live:
+        if status.state == "degraded" and state.phase == "measuring" and facts.silent:
             ended = not_started(state, facts.now_ms, config, text)  # they never reported from there
             rest = f"nothing else is tried for {_back_off_ms(state.failures, config) / 1000:.0f} s"
             text = f"plan {state.plan_id}: {ended.text}; {rest}"

@@ -165,7 +165,7 @@ class _Case:
         if lasted_ms[longest] >= wanted_ms:
             return None
         lasts = f"{longest} overloaded for {lasted_ms[longest] / 1000:.0f} s"
-        until_ms = now_ms + wanted_ms - lasted_ms[longest]
+        until_ms: int | None = now_ms + wanted_ms - lasted_ms[longest]
         if longest not in since_ms:
             lasts, until_ms = f"{longest} will be overloaded", None
         text = (

@@ -160,6 +160,20 @@ def test_a_node_on_which_workers_do_not_start_is_not_tried_again_and_again(lost:
         assert "workers did not start at their new place" in w.decision(t).text
 
 
+def test_a_move_whose_workers_came_up_before_a_new_leader_is_not_blamed_for_what_is_lost_later() -> None:
+    """The new leader had not seen them come back, and said that they did not start."""
+    w, t = world(wanted={("a", 6701): (1, 2, 4), ("c", 6701): (3, 5, 6)})
+    w.supervisors("a", "b", "c")
+    w.tell(20)
+    w.pass_time(20)
+    w.new_leader()
+    w.tell(10)
+    assert (w.moves(t).phase, w.moves(t).timed) == ("measuring", False)
+    w.place(t, SPREAD, state="degraded", code="SUPERVISOR_LOST")
+    w.tell(60)
+    assert (w.moves(t).failures, w.moves(t).back_off_until_ms) == (0, None)
+
+
 def test_rollback_that_is_blocked_is_said_and_given_up() -> None:
     """Another topology took a slot of the former placement meanwhile."""
     w, t = world_that_turns(wanted={("a", 6701): (1, 2, 4), ("b", 6701): (3, 5, 6)})
