@@ -149,10 +149,11 @@ def _decision(view: TopologyView, placed: str = "", now_ms: int | None = None) -
     if view.threshold_from:
         say(f"the threshold is not as configured: {view.threshold_from}")
     if view.move_strategy:
-        say(f"move strategy: {view.move_strategy}")
+        if_it_moved = " if it moved" if view.action == "skip" else ""
+        say(f"move strategy{if_it_moved}: {view.move_strategy}")
         held_up = view.held_up_by_restarts + view.held_up_by_steps
         by = "restarts" if view.held_up_by_restarts else "rolling moves"
-        say(f"that holds up {held_up:,.0f} tuples by {by}")
+        say(f"that {'would hold' if if_it_moved else 'holds'} up {held_up:,.0f} tuples by {by}")
     if view.trade_off:
         say(f"trade-off: {view.trade_off}")
     if view.expectation:

@@ -119,7 +119,7 @@ def _lines(t: dict[str, Any]) -> list[str]:
         opens = d["opensInS"]
         later = f" (expected to change in {age(opens)})" if opens is not None and opens > 0 else ""
         lines.append(f"controller: {d['action']} {d['reason']}: {d['text']}{later}")
-        lines += [f"move strategy: {d['moveStrategy']}"] if d["moveStrategy"] else []
+        lines += [f"move strategy: {d['moveStrategy']}"] if d["moveStrategy"] and d["action"] != "skip" else []
         lines += [f"last move: {d['lastMove']}"] if d["lastMove"] else []
         lines += [f"sources: {d['sources']}"] if d["sources"] else []
         lines += [f"size: {d['size']}"] if d["size"] else []

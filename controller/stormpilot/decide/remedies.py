@@ -74,7 +74,10 @@ REMEDIES = {
     "SLOT_OCCUPIED": "wait until the other topology may move, or add a supervisor",
     "INSUFFICIENT_CPU": "wait until the others may move, add a supervisor, or raise `decide.cpu_limit_ratio`",
     "INSUFFICIENT_RESOURCES": "wait until the others may move, or add a supervisor",
-    "HEADROOM": "add a supervisor, or raise `decide.fill_ratio`",
+    "HEADROOM": (
+        "add a supervisor, or raise `decide.fill_ratio`; where executors would come back, wait, or "
+        "`stormpilot replan TOPOLOGY`"
+    ),
     "MOVE_BUDGET": "wait, or raise the limits in section `budget` of controller.yaml",
     "RESTART_NOT_ALLOWED": (
         "set `decide.move_strategy: auto`, which allows restarts; `stormpilot explain TOPOLOGY` names the "

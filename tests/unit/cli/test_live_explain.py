@@ -59,6 +59,29 @@ def test_the_next_step_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     assert "what you can do: `stormpilot mode advise f` for proposals" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("action", "said"),
+    [
+        (
+            "skip",
+            "move strategy if it moved: restart: w1 cannot be emptied\nthat would hold up 40 tuples by restarts\n",
+        ),
+        ("publish", "move strategy: restart: w1 cannot be emptied\nthat holds up 40 tuples by restarts\n"),
+    ],
+)
+def test_how_a_plan_that_is_not_made_would_move_is_not_told_as_if_it_did(
+    action: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`restart: its workers restart` stood beside a gain that was too small."""
+    how = "restart: w1 cannot be emptied"
+    _decision(
+        TopologyView(
+            id="f-1", name="f", mode="act", action=action, reason="GAIN", move_strategy=how, held_up_by_restarts=40.0
+        )
+    )
+    assert said in capsys.readouterr().out
+
+
 def test_the_plan_that_placed_it_is_told_with_its_reason(capsys: pytest.CaptureFixture[str]) -> None:
     """Why it was moved: the decision is only why it is not moved now."""
     message = plan_message(plan_id="p-7", created_at_ms=0, reason="GAIN: inter-node traffic falls by 40%")
