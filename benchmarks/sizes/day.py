@@ -239,8 +239,9 @@ def paragraphs(found: dict[str, dict[str, Any]], cores: int) -> list[str]:
             f"A line of {', '.join(TASKS)} under a day's rates, an hour in {HOUR_S:g} s, on isolated nodes of a "
             f"machine of {cores} cores ({', '.join(told)}). `peak`: sized once, for {1 + HEADROOM_RATIO:.0%} of the "
             "highest rate. `followed`: sized for the first hour; a controller watches the size (`sizing.files`), and "
-            "each proposal is carried out by `stormpilot apply-size`, which is a rebalance: workers restart. Both have "
-            "the same tasks." + (STANDBY_TEXT if "standby" in found else "")
+            "each proposal is carried out by `stormpilot apply-size`, which is a rebalance: workers restart. Its "
+            "cool-down and X(n) are as many times shorter than the defaults as the day is. Both have the same tasks."
+            + (STANDBY_TEXT if "standby" in found else "")
         ),
         table(
             ["size", "slot hours", "of all tuples came through", "hours below 95%", "grown", "shrunk"],
