@@ -192,7 +192,7 @@ def _moving(m: Rollout, facts: Facts, config: RolloutSection) -> Next | None:
     late = waited_ms > config.start_timeout_s * 1000
     if silent := _silent(m, facts):
         named = ", ".join(map(str, silent))
-        text = f"tasks {named} did not report within {waited_ms / 1000:.0f} s"
+        text = f"tasks {named} did not report within {waited_ms / 1000:.0f} s (rollout.start_timeout_s)"
         return _all_back(m, facts, "TOO_LATE", text) if late else None
     if m.reported_at_ms is None:
         return Next(msgspec.structs.replace(m, reported_at_ms=facts.now_ms))

@@ -274,7 +274,7 @@ def test_tasks_that_never_come_back_get_their_tuples_after_a_while_and_nothing_m
     r.until_ended()
     r.everybody_gets_tuples()
     assert (r.rollout.outcome, r.rollout.step) == ("TOO_LATE", 0)
-    assert r.rollout.text == "tasks 3 did not report within 41 s"
+    assert r.rollout.text == "tasks 3 did not report within 41 s (rollout.start_timeout_s)"
     r.runs_its_plan()
 
 
