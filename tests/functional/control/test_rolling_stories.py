@@ -329,51 +329,6 @@ def test_a_supervisor_that_is_lost_ends_it_and_the_repair_goes_before() -> None:
     assert [e.alert for e in ended] == [True] * (m.outcome == "DISTURBED")
 
 
-def test_a_node_on_which_a_task_does_not_start_is_not_tried_again_and_again() -> None:
-    """The plug-in brings it elsewhere; a rollout took it there again after every cool-down."""
-    w, t = world()
-    w.restart_s = 100_000
-    w.tell(100)
-    m = w.rollout(t)
-    assert m is not None
-    assert m.outcome == "TOO_LATE"
-    w.restart_s = 12
-    w.place(t, {("a", 6700): (1, 4, 5, 6), ("b", 6701): (2,), ("c", 6700): (3,)}, state="degraded", code="LOST")
-    w.tell(250)
-    assert (w.decision(t).reason, w.moves(t).failures) == ("BACK_OFF", 1)
-    assert "workers did not start at their new place (tasks 2 did not report within" in w.decision(t).text
-    assert all_active(w, t)
-
-
-def test_a_task_that_is_placed_elsewhere_before_the_step_is_too_late_backs_off_as_well() -> None:
-    """Nimbus takes a worker for dead that did not start in two minutes, and a step waits for three."""
-    w, t = world()
-    w.restart_s = 100_000
-    begun(w, t, "moving")
-    w.tell(20)
-    w.restart_s = 12
-    w.place(t, {("a", 6700): (1, 4, 5, 6), ("b", 6701): (2,), ("c", 6700): (3,)}, state="degraded", code="LOST")
-    w.tell(100)
-    m = w.rollout(t)
-    assert m is not None
-    assert (m.outcome, w.moves(t).failures) == ("DISTURBED", 1)
-    assert "workers did not start at their new place (degraded: LOST" in w.moves(t).back_off_why
-
-
-def test_the_history_tells_the_end_of_a_last_step_whose_task_does_not_start() -> None:
-    """It said for ever that the plan is being measured."""
-    w, t = world()
-    begun(w, t, "moving")
-    while w.rollout(t).step == 0:  # type: ignore[union-attr]
-        w.tell(2)
-    w.restart_s = 100_000
-    w.tell(100)
-    effect = w.history(t)[-1].effect
-    assert effect is not None
-    assert effect.verdict == "DISTURBED"
-    assert "workers did not start at their new place (tasks 3 did not report within" in effect.text
-
-
 def test_a_pause_of_the_topology_gives_tuples_back_and_goes_on_after_it() -> None:
     w, t = world()
     begun(w, t, "draining")

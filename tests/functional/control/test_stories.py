@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from doubles.models import plan_message, subject
+from doubles.moving_jobs import world
 from doubles.snapshots import T0_MS
 from doubles.wanted import plan_in
 from doubles.world import HALF, NEAR, SPREAD, World
@@ -19,15 +20,6 @@ from stormpilot.errors import UnreachableError
 from stormpilot.messages.core import Worker, encode
 from stormpilot.model.values import Infeasible, Model, Plan
 from stormpilot.zookeeper.transaction import Step
-
-
-def world(settings: str = "", *, wanted: object = NEAR) -> tuple[World, str]:
-    """A job that runs spread out and is measured; the planner wants it near."""
-    w = World("a", "b", settings=settings)
-    t = w.submit(SPREAD)
-    w.tell(40)
-    w.wanted = {t: wanted}  # type: ignore[dict-item]
-    return w, t
 
 
 def world_that_turns(settings: str = "", *, wanted: object = NEAR) -> tuple[World, str]:
@@ -122,56 +114,6 @@ def test_effect_of_a_move_is_awaited_before_the_next_one() -> None:
     w.wanted = {t: {("a", 6700): (1, 2, 3, 4), ("b", 6700): (5, 6)}}
     w.traffic.clear()  # nothing can be measured any more
     assert "MOVE_BEING_EVALUATED" in w.tell(100)
-
-
-def test_a_move_after_which_a_worker_does_not_come_up_is_told_with_the_task_that_is_silent() -> None:
-    """It was `being measured` for a quarter of an hour and then `not applied`, and in the history measured for ever."""
-    w, t = world("verify: {timeout_s: 300}\n")
-    w.restart_s = 100_000
-    w.tell(200)
-    decision = w.decision(t)
-    assert decision.reason == "MOVE_BEING_EVALUATED"
-    assert "is being measured: 1 of 4 tasks has no recent report (parse 1)" in decision.text
-    w.tell(200)
-    assert kinds(w) == [EventKind.MOVE_NOT_JUDGED]
-    assert "applied, and not measured within 330 s: 1 of 4 tasks has no recent report (parse 1)" in w.events[0].text
-    effect = w.history(t)[-1].effect
-    assert effect is not None
-    assert (effect.verdict, effect.measured) == ("TOO_LATE", None)
-
-
-@pytest.mark.parametrize("lost", [False, True])
-def test_a_node_on_which_workers_do_not_start_is_not_tried_again_and_again(lost: bool) -> None:
-    """It was, after every cool-down; where the supervisor itself ends there is nothing to hold against the plan."""
-    w, t = world(wanted={("a", 6701): (1, 2, 4), ("c", 6701): (3, 5, 6)})
-    w.supervisors("a", "b", "c")
-    w.restart_s = 100_000
-    w.tell(60)
-    assert len(w.applied) == 1
-    w.restart_s = 12
-    if lost:
-        w.supervisors("a", "b")
-    w.place(t, SPREAD, state="degraded", code="SUPERVISOR_LOST")
-    w.tell(300)
-    assert w.moves(t).failures == (0 if lost else 1)
-    if not lost:
-        assert [e.reason for e in w.history(t)] == ["GAIN", "REPAIR"]
-        assert w.decision(t).reason == "BACK_OFF"
-        assert "workers did not start at their new place" in w.decision(t).text
-
-
-def test_a_move_whose_workers_came_up_before_a_new_leader_is_not_blamed_for_what_is_lost_later() -> None:
-    """The new leader had not seen them come back, and said that they did not start."""
-    w, t = world(wanted={("a", 6701): (1, 2, 4), ("c", 6701): (3, 5, 6)})
-    w.supervisors("a", "b", "c")
-    w.tell(20)
-    w.pass_time(20)
-    w.new_leader()
-    w.tell(10)
-    assert (w.moves(t).phase, w.moves(t).timed) == ("measuring", False)
-    w.place(t, SPREAD, state="degraded", code="SUPERVISOR_LOST")
-    w.tell(60)
-    assert (w.moves(t).failures, w.moves(t).back_off_until_ms) == (0, None)
 
 
 def test_rollback_that_is_blocked_is_said_and_given_up() -> None:

@@ -51,34 +51,33 @@ def traces(controller: Controller) -> list[Any]:
     return [x for x in list(controller.lines) if x.get("exc_info")]
 
 
-def test_a_controller_that_is_elected_without_rights_stays_a_candidate(
-    shared_zookeeper: LocalZooKeeper, start: Start, play: Play, settings: Settings, paths: Paths
+@pytest.mark.parametrize(
+    ("closed", "data", "said"),
+    [
+        ("epoch", b"1", "set zookeeper.auth_file or .jaas_file to the login"),  # it is elected, and may not lead
+        ("leader", b"", "refuses {} to us"),  # it asked again at once, for ever, and took that for a lost connection
+    ],
+)
+def test_a_controller_without_rights_to_lead_says_so_and_stays_a_candidate(
+    closed: str,
+    data: bytes,
+    said: str,
+    shared_zookeeper: LocalZooKeeper,
+    start: Start,
+    play: Play,
+    settings: Settings,
+    paths: Paths,
 ) -> None:
+    path = getattr(paths, closed)
     shim = play(shared_zookeeper.hosts, cluster("a", "b"))
-    shim.client.create(paths.epoch, b"1", makepath=True)
-    allow(shared_zookeeper.hosts, paths.epoch, False)
+    shim.client.create(path, data, makepath=True)
+    allow(shared_zookeeper.hosts, path, False)
     controller = start(settings(shared_zookeeper.hosts))
     until(lambda: len(controller.logged("cannot lead; rejoining election")) >= 2, "it to try again")
-    said = controller.logged("cannot lead; rejoining election")
-    assert "set zookeeper.auth_file or .jaas_file to the login" in str(said[0]["why"])
+    assert said.format(path) in str(controller.logged("cannot lead; rejoining election")[0]["why"])
     assert controller.running
-    assert traces(controller) == []
-    allow(shared_zookeeper.hosts, paths.epoch, True)
-    until(lambda: controller.logged("leading"), "it to lead")
-
-
-def test_a_controller_that_may_not_stand_for_election_says_so_once_a_period(
-    shared_zookeeper: LocalZooKeeper, start: Start, play: Play, settings: Settings, paths: Paths
-) -> None:
-    """It asked again at once, for ever, and took that for a lost connection."""
-    shim = play(shared_zookeeper.hosts, cluster("a", "b"))
-    shim.client.create(paths.leader, b"", makepath=True)
-    allow(shared_zookeeper.hosts, paths.leader, False)
-    controller = start(settings(shared_zookeeper.hosts))
-    until(lambda: controller.logged("cannot lead; rejoining election"), "it to try")
-    assert f"refuses {paths.leader} to us" in str(controller.logged("cannot lead; rejoining election")[0]["why"])
     assert controller.logged("ZooKeeper connection lost") == traces(controller) == []
-    allow(shared_zookeeper.hosts, paths.leader, True)
+    allow(shared_zookeeper.hosts, path, True)
     until(lambda: controller.logged("leading"), "it to lead")
 
 

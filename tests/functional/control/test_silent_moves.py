@@ -1,0 +1,104 @@
+"""Moves after which workers do not start at their new place: told, blamed on nothing else, and not tried for ever."""
+
+from __future__ import annotations
+
+import pytest
+
+from doubles import moving_jobs, rolling_jobs
+from doubles.world import SPREAD
+from stormpilot.decide.events import EventKind
+
+
+def test_a_move_after_which_a_worker_does_not_come_up_is_told_with_the_task_that_is_silent() -> None:
+    """It was `being measured` for a quarter of an hour and then `not applied`, and in the history measured for ever."""
+    w, t = moving_jobs.world("verify: {timeout_s: 300}\n")
+    w.restart_s = 100_000
+    w.tell(200)
+    decision = w.decision(t)
+    assert decision.reason == "MOVE_BEING_EVALUATED"
+    assert "is being measured: 1 of 4 tasks has no recent report (parse 1)" in decision.text
+    w.tell(200)
+    assert [e.kind for e in w.events] == [EventKind.MOVE_NOT_JUDGED]
+    assert "applied, and not measured within 330 s: 1 of 4 tasks has no recent report (parse 1)" in w.events[0].text
+    effect = w.history(t)[-1].effect
+    assert effect is not None
+    assert (effect.verdict, effect.measured) == ("TOO_LATE", None)
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_a_node_on_which_workers_do_not_start_is_not_tried_again_and_again(lost: bool) -> None:
+    """It was, after every cool-down; where the supervisor itself ends there is nothing to hold against the plan."""
+    w, t = moving_jobs.world(wanted={("a", 6701): (1, 2, 4), ("c", 6701): (3, 5, 6)})
+    w.supervisors("a", "b", "c")
+    w.restart_s = 100_000
+    w.tell(60)
+    assert len(w.applied) == 1
+    w.restart_s = 12
+    if lost:
+        w.supervisors("a", "b")
+    w.place(t, SPREAD, state="degraded", code="SUPERVISOR_LOST")
+    w.tell(300)
+    assert w.moves(t).failures == (0 if lost else 1)
+    if not lost:
+        assert [e.reason for e in w.history(t)] == ["GAIN", "REPAIR"]
+        assert w.decision(t).reason == "BACK_OFF"
+        assert "workers did not start at their new place" in w.decision(t).text
+
+
+def test_a_move_whose_workers_came_up_before_a_new_leader_is_not_blamed_for_what_is_lost_later() -> None:
+    """The new leader had not seen them come back, and said that they did not start."""
+    w, t = moving_jobs.world(wanted={("a", 6701): (1, 2, 4), ("c", 6701): (3, 5, 6)})
+    w.supervisors("a", "b", "c")
+    w.tell(20)
+    w.pass_time(20)
+    w.new_leader()
+    w.tell(10)
+    assert (w.moves(t).phase, w.moves(t).timed) == ("measuring", False)
+    w.place(t, SPREAD, state="degraded", code="SUPERVISOR_LOST")
+    w.tell(60)
+    assert (w.moves(t).failures, w.moves(t).back_off_until_ms) == (0, None)
+
+
+def test_a_node_on_which_a_task_does_not_start_is_not_tried_again_and_again() -> None:
+    """The plug-in brings it elsewhere; a rollout took it there again after every cool-down."""
+    w, t = rolling_jobs.world()
+    w.restart_s = 100_000
+    w.tell(100)
+    m = w.rollout(t)
+    assert m is not None
+    assert m.outcome == "TOO_LATE"
+    w.restart_s = 12
+    w.place(t, {("a", 6700): (1, 4, 5, 6), ("b", 6701): (2,), ("c", 6700): (3,)}, state="degraded", code="LOST")
+    w.tell(250)
+    assert (w.decision(t).reason, w.moves(t).failures) == ("BACK_OFF", 1)
+    assert "workers did not start at their new place (tasks 2 did not report within" in w.decision(t).text
+    assert rolling_jobs.all_active(w, t)
+
+
+def test_a_task_that_is_placed_elsewhere_before_the_step_is_too_late_backs_off_as_well() -> None:
+    """Nimbus takes a worker for dead that did not start in two minutes, and a step waits for three."""
+    w, t = rolling_jobs.world()
+    w.restart_s = 100_000
+    rolling_jobs.begun(w, t, "moving")
+    w.tell(20)
+    w.restart_s = 12
+    w.place(t, {("a", 6700): (1, 4, 5, 6), ("b", 6701): (2,), ("c", 6700): (3,)}, state="degraded", code="LOST")
+    w.tell(100)
+    m = w.rollout(t)
+    assert m is not None
+    assert (m.outcome, w.moves(t).failures) == ("DISTURBED", 1)
+    assert "workers did not start at their new place (degraded: LOST" in w.moves(t).back_off_why
+
+
+def test_the_history_tells_the_end_of_a_last_step_whose_task_does_not_start() -> None:
+    """It said for ever that the plan is being measured."""
+    w, t = rolling_jobs.world()
+    rolling_jobs.begun(w, t, "moving")
+    while w.rollout(t).step == 0:  # type: ignore[union-attr]
+        w.tell(2)
+    w.restart_s = 100_000
+    w.tell(100)
+    effect = w.history(t)[-1].effect
+    assert effect is not None
+    assert effect.verdict == "DISTURBED"
+    assert "workers did not start at their new place (tasks 3 did not report within" in effect.text
