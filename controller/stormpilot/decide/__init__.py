@@ -4,6 +4,7 @@
 - `admit.py`: admission of a topology to planning. `policy.py`: its mode.
 - `predict.py`, `evaluate.py`, `judge.py`: prediction, evaluation for each topology, verdict on the whole plan.
 - `criteria.py`: what a plan is judged by. `closed_loop.py`, `sequential.py`: own gains; gains that are beyond noise.
+  `returns.py`: executors that would come back to a node that they overloaded.
 - `capacity_check.py`, `budget.py`, `approval.py`: the gates that a plan passes before it is published.
 - `drain.py`, `requests.py`: executors that must leave, operators' requests.
 - `effect.py`, `restarts.py`: the effect of moves and their downtime. `events.py`: events of moves.

@@ -13,7 +13,6 @@ each such move in a row.
 from __future__ import annotations
 
 import enum
-import itertools
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -233,16 +232,6 @@ def effect_of(state: MoveState) -> EffectPart | None:
         text=state.text,
         judged_at_ms=state.judged_at_ms,
     )
-
-
-def left_within_the_hour(state: MoveState, now_ms: int) -> dict[tuple[int, str], int]:
-    """Executors (first tasks) and the overloaded nodes that they left within the hour, with when that was last."""
-    return {
-        (start, node): past.at_ms
-        for past in sorted(spent_by(state), key=lambda past: past.at_ms)
-        if now_ms - past.at_ms < HOUR_MS
-        for start, node in itertools.product(past.left, past.relieved)
-    }
 
 
 def _applied_after_all(state: MoveState, facts: Facts) -> MoveState:

@@ -26,12 +26,13 @@ from stormpilot.decide.budget import HOUR_MS, plans_within_the_hour, restarted_w
 from stormpilot.decide.closed_loop import LEAST_RISE, before_own_gain
 from stormpilot.decide.criteria import Criteria
 from stormpilot.decide.decision import Decision
-from stormpilot.decide.effect import LEAST_SAMPLES, Promise, left_within_the_hour, noise_ratio
+from stormpilot.decide.effect import LEAST_SAMPLES, Promise, noise_ratio
 from stormpilot.decide.memory import Memory
 from stormpilot.decide.move_strategy import SWITCH_S, MoveStrategy
 from stormpilot.decide.predict import Predictions
 from stormpilot.decide.reasons import Reason
 from stormpilot.decide.restarts import RestartTime, held_up_tps, restart_time
+from stormpilot.decide.returns import Returns, comes_back, coming_back
 from stormpilot.decide.sequential import ENOUGH, evidence
 from stormpilot.decide.trade_off import TradeOff
 from stormpilot.messages.moves import Metric
@@ -169,7 +170,7 @@ class _Case:
         if longest not in since_ms:
             lasts, until_ms = f"{longest} will be overloaded", None
         text = (
-            f"{lasts}; {self._comes_back(back)}: not before {wanted_ms / 1000:.0f} s of overload "
+            f"{lasts}; {comes_back(back, self.criteria.now_ms)}: not before {wanted_ms / 1000:.0f} s of overload "
             f"({counted(plans, 'plan')} moved it within the hour)"
         )
         held = self._skip(Reason.HEADROOM, text, lasted_ms[longest] / 1000, wanted_ms / 1000)
@@ -263,26 +264,14 @@ class _Case:
         back = self._coming_back()
         if not back:
             return None
-        text = f"{act.text}, but {self._comes_back(back)}: not within the hour"
+        text = f"{act.text}, but {comes_back(back, self.criteria.now_ms)}: not within the hour"
         last_ms = max(at_ms for _, at_ms in back.values())
         return replace(self._skip(Reason.HEADROOM, text, len(back), 0), until_ms=last_ms + HOUR_MS)
 
-    def _coming_back(self) -> dict[int, tuple[str, int]]:
-        """Executors that return to a node that was overloaded with them within the hour: it, and when they left."""
+    def _coming_back(self) -> Returns:
         if self.subject.move is None:
             return {}
-        left_ms = left_within_the_hour(self.subject.move, self.criteria.now_ms)
-        at = {a.start: a.supervisor for a in self.topology.assignment}
-        planned = {start: w.supervisor for w in self.plans[self.topology.id].workers for start, _ in w.executors}
-        return {e: (s, left_ms[e, s]) for e, s in planned.items() if (e, s) in left_ms and at.get(e) != s}
-
-    def _comes_back(self, back: Mapping[int, tuple[str, int]]) -> str:
-        nodes, last_ms = sorted({s for s, _ in back.values()}), max(at_ms for _, at_ms in back.values())
-        minutes = (self.criteria.now_ms - last_ms) / 60_000
-        return (
-            f"{counted(len(back), 'executor')} would come back to {', '.join(nodes)}, which was left {minutes:.0f} min "
-            "ago because it was overloaded"
-        )
+        return coming_back(self.topology, self.plans[self.topology.id], self.subject.move, self.criteria.now_ms)
 
     def _keep(self) -> Decision:
         """Make the running placement the plan."""
