@@ -76,3 +76,12 @@ def _json_escape(character: str) -> str:
     r"""A character as `\uXXXX`, or as two of these (a surrogate pair)."""
     units = character.encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{units[i : i + 2].hex()}" for i in range(0, len(units), 2))
+
+
+def age(seconds: float) -> str:
+    """Seconds as people say them."""
+    if seconds < 120:
+        return f"{max(0.0, seconds):.0f} s"
+    if seconds < 7200:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.0f} h" if seconds < 72 * 3600 else f"{seconds / 86400:.0f} days"

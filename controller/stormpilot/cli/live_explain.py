@@ -117,7 +117,7 @@ def judgeable(found: Explained | None, unmeasured: str, measure_s: float) -> tup
 
 def why_placed(seen: StoreSnapshot, topology_id: str, now_ms: int) -> str:
     """The sentence on the plan that placed a topology last, with its reason and age."""
-    from stormpilot.operate.status import age
+    from stormpilot.printable import age
 
     plan = seen.plans.get(topology_id)
     if plan is None or plan.message is None:
@@ -132,7 +132,7 @@ def why_placed(seen: StoreSnapshot, topology_id: str, now_ms: int) -> str:
 
 def _decision(view: TopologyView, placed: str = "", now_ms: int | None = None) -> None:
     from stormpilot.decide.remedies import UNITS, remedy
-    from stormpilot.operate.status import age
+    from stormpilot.printable import age
 
     say(f"{view.name}: mode {view.mode}" + (f", set by {view.mode_from}" if view.mode_from else ""))
     unit = UNITS.get(view.reason, "")

@@ -72,7 +72,7 @@ def published_plan(live: Live, topology: str) -> PublishedPlan:
 
 
 def _head(found: PublishedPlan) -> None:
-    from stormpilot.operate.status import age
+    from stormpilot.printable import age
 
     if found.unread:
         note(found.unread)

@@ -16,7 +16,7 @@ from typing import Protocol
 from stormpilot.cli.output import note
 from stormpilot.cli.progress import progress
 from stormpilot.model import compiling
-from stormpilot.operate.status import age
+from stormpilot.printable import age
 
 TOLD_S = 1.0
 """Seconds between two changes of the line."""

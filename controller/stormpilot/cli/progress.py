@@ -13,8 +13,7 @@ from rich.markup import escape
 from rich.status import Status
 
 from stormpilot.cli.output import console_err, note
-from stormpilot.operate.status import age
-from stormpilot.printable import printable
+from stormpilot.printable import age, printable
 
 
 class Progress:

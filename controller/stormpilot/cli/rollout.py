@@ -52,7 +52,7 @@ def _wait(live: Live, topology: str) -> None:
 
 
 def _show(views: list[RolloutView]) -> None:
-    from stormpilot.operate.status import age
+    from stormpilot.printable import age
 
     if not views:
         say("no rollout yet")

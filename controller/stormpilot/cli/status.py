@@ -12,9 +12,9 @@ from stormpilot.cli.output import print_table, say, say_line
 from stormpilot.observe.reader import Reader
 from stormpilot.operate.hosts import host_lines
 from stormpilot.operate.pauses import pauses
-from stormpilot.operate.status import age, gather
+from stormpilot.operate.status import gather
 from stormpilot.operate.views import proposals
-from stormpilot.printable import counted
+from stormpilot.printable import age, counted
 
 ENDED_SHOWN_S = 3600
 """So long `status` shows how a rollout ended; `rollout status` always does."""

@@ -24,8 +24,8 @@ from stormpilot.doctor.surroundings import (
 )
 from stormpilot.messages.load import SILENT_PERIODS, report_period_s
 from stormpilot.messages.settings import ALL, name_of_setting_key
-from stormpilot.operate.status import PREPARING, age, first_cycle_late_s, limit_s
-from stormpilot.printable import counted
+from stormpilot.operate.status import PREPARING, first_cycle_late_s, limit_s
+from stormpilot.printable import age, counted
 
 OLD_REPORT_S = 120.0
 """As the shipped alert has it: four times what the controller takes for too old by default."""

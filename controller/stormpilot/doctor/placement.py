@@ -11,8 +11,7 @@ from stormpilot.doctor.finding import Finding, Level
 from stormpilot.doctor.surroundings import SCHEDULER
 from stormpilot.messages.core import TopologySnapshot
 from stormpilot.observe.storm_keys import resource_aware
-from stormpilot.operate.status import age
-from stormpilot.printable import counted
+from stormpilot.printable import age, counted
 
 TRIED = ("2.4.", "2.5.", "2.6.", "2.7.", "2.8.")
 """Storms on whose clusters the plug-in was tried."""

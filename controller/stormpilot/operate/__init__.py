@@ -15,7 +15,8 @@ becomes a request in ZooKeeper, and `outcome` has its result. Errors are `stormp
 - `requests.py`: approve, discard, rollback, replan, and their outcome.
 - `resizing.py`, `switching.py`: a size carried out by a rebalance, or by executors on standby; `nodes.py`: their nodes,
   `limits.py`: where on them its executors may be.
-- `views.py`: history, audit, progress of a drain: reading only. `status.py`: the state of the whole system.
+- `views.py`: history, audit, progress of a drain: reading only. `status.py`: the state of the whole system,
+  `shown_settings.py`: what operators have set of it.
 """
 
 from __future__ import annotations

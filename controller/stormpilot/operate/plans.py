@@ -12,9 +12,9 @@ from stormpilot.messages.core import HistoryEntry, PlanMessage, decode
 from stormpilot.model.values import Model
 from stormpilot.observe.build import build
 from stormpilot.observe.reader import NO_SNAPSHOT, Reader
-from stormpilot.operate.status import age
 from stormpilot.operate.topology_ref import topology_ref
 from stormpilot.operate.views import is_newer
+from stormpilot.printable import age
 from stormpilot.zookeeper.client import ZooKeeper
 from stormpilot.zookeeper.paths import Paths
 

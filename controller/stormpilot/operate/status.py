@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from shlex import quote
 from typing import Any
 
 import msgspec
@@ -14,14 +12,15 @@ from stormpilot.decide.remedies import UNITS
 from stormpilot.messages.controller_state import ControllerState, TopologyView
 from stormpilot.messages.core import HistoryEntry, StatusMessage, TopologySnapshot
 from stormpilot.messages.load import LoadReport
-from stormpilot.messages.settings import ALL, PauseSetting, PinSetting, name_of_setting_key
+from stormpilot.messages.settings import PauseSetting
 from stormpilot.observe.capacity import in_words
 from stormpilot.observe.reader import NO_SNAPSHOT, StoreSnapshot
 from stormpilot.operate.hosts import hosts
 from stormpilot.operate.pauses import mode_of
 from stormpilot.operate.rollouts import progress
+from stormpilot.operate.shown_settings import settings_lines, shown_settings
 from stormpilot.operate.troubles import trouble_lines, worst_first
-from stormpilot.printable import listed
+from stormpilot.printable import age
 from stormpilot.zookeeper.paths import Paths
 
 STUCK_PERIODS = 3
@@ -72,7 +71,7 @@ def gather(
     `pauses`: what is known of the author of each pause, by `setting_key`; `proposals` by topology id.
     """
     known = [] if seen.controller is None else seen.controller.capacities
-    settings = _settings(seen, now_ms, pauses)
+    settings = shown_settings(seen, now_ms, pauses)
     topologies = worst_first(_topologies(paths, seen, reports, problems, now_ms, proposals))
     return {
         "zookeeper": zookeeper,
@@ -149,132 +148,6 @@ def _scheduler(seen: StoreSnapshot, now_ms: int) -> dict[str, Any]:
         "slots": sum(len(s.ports) for s in live),
         "text": "",
     }
-
-
-def _settings(seen: StoreSnapshot, now_ms: int, pauses: Mapping[str, PauseSetting]) -> dict[str, Any]:
-    """Settings and requests of operators; `remaining`: executors by topology name.
-
-    Of a pin, `there`: whether its supervisor is; `unknown`: whether its topology runs without what is pinned.
-    """
-    s = seen.settings
-    parts = [] if seen.cluster is None else seen.cluster.supervisors
-    host = {p.id: p.host for p in parts}
-    names = {i: t.name for i, t in seen.topologies.items()}
-    alive = {*names, *seen.unreadable_topologies}  # what was asked for one that is gone is removed after a while
-
-    def head(x: Any) -> dict[str, Any]:
-        since_s = round((now_ms - x.since_ms) / 1000, 1) if x.since_ms else None  # one that cannot be read has no time
-        return {"by": x.by, "why": x.why, "sinceS": since_s}
-
-    unread, unseen = sorted(seen.unreadable_topologies), seen.cluster is None
-    running: defaultdict[tuple[str, str], list[range]] = defaultdict(list)
-    for t in seen.topologies.values():
-        for e in t.executors:
-            running[t.name, e.component].append(range(e.start, e.end + 1))
-
-    def unknown(p: PinSetting) -> bool:
-        tasks = running.get((p.topology, p.component), [])
-        return p.topology in names.values() and not any(p.task is None or p.task in some for some in tasks)
-
-    on = {h: Counter[str]() for h in (None, *host.values())}  # None: of supervisors that are gone, as `executors_on`
-    for t in seen.topologies.values():
-        for e in t.executors:
-            if e.supervisor:
-                on[host.get(e.supervisor)][t.name] += 1
-
-    def left(there: str) -> dict[str, int]:
-        return dict(sorted(on[there if there in on else None].items()))
-
-    def named(key: str) -> str:
-        return "everything" if key == ALL else name_of_setting_key(key)
-
-    modes = [(named(n), m) for n, m in sorted(seen.modes.items())]
-    paused = [(named(n), pauses.get(n, PauseSetting(by="unreadable setting"))) for n in sorted(seen.paused)]
-    return {
-        "pauses": [{"topology": n, **head(p)} for n, p in paused],
-        "modes": [{"topology": n, "mode": m.mode, **head(m)} for n, m in modes],
-        "drains": [
-            {"host": d.host, "remaining": left(d.host), "unread": unread, "there": unseen or d.host in on, **head(d)}
-            for _, d in sorted(s.drains.items())
-        ],
-        "pins": [
-            {
-                "topology": p.topology,
-                "component": p.component,
-                "task": p.task,
-                "supervisor": p.supervisor,
-                "there": unseen or p.supervisor in host,
-                "unknown": unknown(p),
-                **head(p),
-            }
-            for p in s.pins
-        ],
-        "exclusions": [
-            {"host": x.host, "supervisor": x.supervisor, "topology": x.topology, "component": x.component, **head(x)}
-            for x in s.exclusions
-        ],
-        "holds": [
-            {
-                "topology": names.get(i, i),
-                "cause": h.cause,
-                "plan": h.plan_id,
-                # one from the future, after a clock was set back, holds no longer than it was made for
-                "leftS": None if h.end_ms is None else round((h.end_ms - max(now_ms, h.since_ms)) / 1000, 1),
-                **head(h),
-            }
-            for i, h in sorted(s.holds.items())
-            if i in alive and h.until_ms > now_ms
-        ],
-        "requests": [
-            {
-                "topology": names.get(i, i),
-                "verb": None if p.request is None else p.request.verb,
-                "by": None if p.request is None else p.request.by,
-                "ageS": None if p.request is None else round((now_ms - p.request.at_ms) / 1000, 1),
-            }
-            for i, p in sorted(s.requests.items())
-            if i in alive
-        ],
-        "unreadable": [{"topology": t, "text": why} for t, why in sorted(s.frozen.items())],
-    }
-
-
-def settings_lines(settings: dict[str, Any]) -> list[tuple[str, str]]:
-    """The same as (head, text) for people; only what there is."""
-
-    def by(x: dict[str, Any]) -> str:
-        ago = "" if x["sinceS"] is None else f" {age(x['sinceS'])} ago"
-        return f"by {x['by']}{ago}" + (f": {x['why']}" if x["why"] else "")
-
-    lines = [("paused", f"{p['topology']} ({by(p)})") for p in settings["pauses"]]
-    for m in settings["modes"]:
-        lines.append(("mode", f"{m['topology']}: {m['mode']} ({by(m)})"))
-    for d in settings["drains"]:
-        left = ", ".join(f"{n} of {t}" for t, n in d["remaining"].items())
-        empty = f"not known to be empty, {listed(d['unread'])} cannot be read" if d["unread"] else "empty"
-        missing = "" if d["there"] else ", no supervisor is on a host of that name now"
-        lines.append(("drained", f"{d['host']}: {left + ' to be moved' if left else empty}{missing} ({by(d)})"))
-    for p in settings["pins"]:
-        what = "/".join(str(x) for x in (p["topology"], p["component"], p["task"]) if x is not None)
-        missing = "" if p["there"] else ", which is gone: no effect"
-        missing = f", but {p['topology']} has no such executor: no effect" if p["unknown"] else missing
-        lines.append(("pinned", f"{what} to {p['supervisor']}{missing} ({by(p)})"))
-    for x in settings["exclusions"]:
-        what = "/".join(v for v in (x["topology"], x["component"]) if v) or "everything"
-        lines.append(("excluded", f"{what} from {x['host'] or x['supervisor']} ({by(x)})"))
-    for h in settings["holds"]:
-        until = (
-            f"until `stormpilot replan {quote(h['topology'])}`" if h["leftS"] is None else f"for {age(h['leftS'])} more"
-        )
-        cause = "" if h["leftS"] is None else f"{h['cause']} {h['plan']} "
-        lines.append(("on hold", f"{h['topology']} {until}: {cause}({by(h)})"))
-    for r in settings["requests"]:
-        text = "a request that cannot be read" if r["verb"] is None else f"{r['verb']} by {r['by']}"
-        since = "" if r["ageS"] is None else f", {age(r['ageS'])} ago"
-        lines.append(("pending", f"{r['topology']}: {text}{since}; waits for the leading controller"))
-    for u in settings["unreadable"]:
-        lines.append(("unreadable", f"{u['text']}: nothing of {u['topology']} moves"))
-    return lines
 
 
 def _oldest_reports(reports: list[LoadReport], topologies: Mapping[str, TopologySnapshot]) -> dict[str, int]:
@@ -399,15 +272,6 @@ def _decision(view: TopologyView | None, state: ControllerState | None, now_ms: 
         "sinceS": round((now_ms - view.since_ms) / 1000, 1),
         "opensInS": None if view.next_at_ms is None else round((view.next_at_ms - now_ms) / 1000, 1),
     }
-
-
-def age(seconds: float) -> str:
-    """Seconds as people say them."""
-    if seconds < 120:
-        return f"{max(0.0, seconds):.0f} s"
-    if seconds < 7200:
-        return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.0f} h" if seconds < 72 * 3600 else f"{seconds / 86400:.0f} days"
 
 
 def _clock(ms: int) -> str:

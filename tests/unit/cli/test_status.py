@@ -28,7 +28,8 @@ from stormpilot.messages.settings import (
 )
 from stormpilot.observe.reader import PublishedPlan, StoreSnapshot
 from stormpilot.observe.settings import Pending, Settings
-from stormpilot.operate.status import gather, settings_lines
+from stormpilot.operate.shown_settings import settings_lines
+from stormpilot.operate.status import gather
 from stormpilot.zookeeper.paths import Paths
 
 ID = "flights-1-1763690000"
