@@ -12,6 +12,7 @@ import structlog
 from stormpilot.control.current_config import CurrentConfig
 from stormpilot.control.outbox import Outbox
 from stormpilot.control.rollout_gates import running_rollouts
+from stormpilot.decide.admit import as_planned
 from stormpilot.decide.effect import WINDOW_SLACK, Facts, effect_of, give_up_rollback, never_ran, step
 from stormpilot.decide.events import Event
 from stormpilot.decide.reasons import Reason
@@ -19,7 +20,6 @@ from stormpilot.decide.restarts import KEPT_RESTARTS
 from stormpilot.errors import UnreachableError
 from stormpilot.messages.controller_state import Restart
 from stormpilot.messages.moves import MoveState
-from stormpilot.messages.rollouts import running_workers, workers_of
 from stormpilot.model.closed_loop import Sources
 from stormpilot.model.load import own_load_ratio
 from stormpilot.model.values import Model, Topology
@@ -159,15 +159,13 @@ class MoveTracker:
         published = snapshot.plans.get(topology.id)
         plan = None if published is None else published.message
         known = None if observation.belief is None else observation.belief.readiness.get(topology.id)
-        runs = running_workers({a.start: (a.supervisor, a.port) for a in topology.assignment})
         return Facts(
             topology=topology.name,
             now_ms=observation.at_ms,
             plan_id=None if plan is None else plan.plan_id,
             status=snapshot.statuses.get(topology.id),
             missing="" if known is None or known.ready else known.text,
-            in_place=plan is not None
-            and workers_of(plan.workers) == {(s, frozenset(starts)) for (s, _), starts in runs.items()},
+            in_place=plan is not None and as_planned(plan, topology),
         )
 
     def _facts(

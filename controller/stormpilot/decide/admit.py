@@ -13,6 +13,7 @@ from stormpilot.decide.effect import backing_off
 from stormpilot.decide.reasons import Reason
 from stormpilot.messages.core import PlanMessage, StatusMessage
 from stormpilot.messages.moves import MoveState
+from stormpilot.messages.rollouts import running_as, workers_of
 from stormpilot.messages.settings import Hold, Mode
 from stormpilot.model.closed_loop import Sources
 from stormpilot.model.values import Topology
@@ -78,14 +79,6 @@ class TopologyState:
     def placed(self) -> bool:
         """Whether every executor has a slot on a live supervisor."""
         return len(self.topology.assignment) == len(self.topology.executors)
-
-    @property
-    def as_planned(self) -> bool:
-        """Whether the published plan is what runs, whatever its status says."""
-        planned = {
-            start: (w.supervisor, w.port) for w in (self.plan.workers if self.plan else ()) for start, _ in w.executors
-        }
-        return planned == {a.start: (a.supervisor, a.port) for a in self.topology.assignment}
 
     @property
     def new(self) -> bool:
@@ -237,6 +230,11 @@ def held(subject: TopologyState, now_ms: int) -> Decision | None:
     return skip(subject.topology.id, Reason.OPERATOR_HOLD, text, until_ms=h.end_ms)
 
 
+def as_planned(plan: PlanMessage, topology: Topology) -> bool:
+    """Whether the plan is what runs, whatever its status says."""
+    return workers_of(plan.workers) == running_as({a.start: (a.supervisor, a.port) for a in topology.assignment})
+
+
 def _effect(subject: TopologyState, now_ms: int) -> Decision | None:
     """MOVE_BEING_EVALUATED until the last move is judged; BACK_OFF after moves that did not help.
 
@@ -245,8 +243,9 @@ def _effect(subject: TopologyState, now_ms: int) -> Decision | None:
     move, plan, status, t = subject.move, subject.plan, subject.status, subject.topology
     if move is None or subject.degraded or subject.rebalanced or subject.asked:
         return None
-    unanswered = (status is None or status.plan_id != move.plan_id) and not subject.as_planned
-    if move.phase == "moving" and unanswered and plan is not None and plan.plan_id == move.plan_id:
+    answered = status is not None and status.plan_id == move.plan_id
+    followed = plan is not None and plan.plan_id == move.plan_id and move.phase == "moving"
+    if plan is not None and followed and not answered and not as_planned(plan, t):
         silent_s = (now_ms - subject.plan_since_ms) / 1000
         text = f"the scheduler plug-in has not answered to plan {move.plan_id} for {silent_s:.0f} s (stormpilot doctor)"
         return skip(t.id, Reason.MOVE_BEING_EVALUATED, text)

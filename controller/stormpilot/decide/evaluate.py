@@ -414,7 +414,7 @@ class _Case:
         return plans_within_the_hour(spent, self.criteria.now_ms, self.own.decide.cool_down_s)
 
     def _overload_s(self, supervisor: str) -> float:
-        """X(n)."""
+        """X(n) of a supervisor, s."""
         return self.own.overload_s.get(supervisor, self.own.decide.overload_s)
 
     def _overloaded(self) -> set[str]:

@@ -155,6 +155,14 @@ def workers_of(parts: Iterable[Worker]) -> Workers:
     return {(w.supervisor, frozenset(start for start, _ in w.executors)) for w in parts}
 
 
+def running_as(placed: Mapping[int, tuple[str, int]]) -> Workers:
+    """The placement of executors with these slots (by first task), to compare with `workers_of` a plan.
+
+    Ports are left out: the plug-in brings workers up on ports of its own choice.
+    """
+    return {(supervisor, frozenset(starts)) for (supervisor, _), starts in running_workers(placed).items()}
+
+
 def running_workers(placed: Mapping[int, tuple[str, int]]) -> dict[tuple[str, int], set[int]]:
     """First tasks of the executors by slot, from the slots by first task."""
     found: dict[tuple[str, int], set[int]] = {}

@@ -1,4 +1,4 @@
-"""What operators have set and asked for, as `stormpilot status` and the HTTP API show it."""
+"""Settings of operators and what they asked for, as `stormpilot status` and the HTTP API show it."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ import msgspec
 from stormpilot.config.rollout import RolloutSection
 from stormpilot.errors import RefusedError
 from stormpilot.messages.handover import ANSWER_MS
-from stormpilot.messages.rollouts import Outcome, Rollout, running_workers, workers_of
+from stormpilot.messages.rollouts import Outcome, Rollout, running_as, running_workers, workers_of
 from stormpilot.messages.routes import Routes
 from stormpilot.printable import counted
 from stormpilot.rollout.facts import Facts, placed, uninformed_supervisors
@@ -327,7 +327,7 @@ def _begun(m: Rollout, facts: Facts) -> bool:
 def _applied(m: Rollout, facts: Facts) -> bool:
     status = facts.status
     reported = status is not None and status.plan_id == m.standing_plan_id and status.state == "applied"
-    run = {(slot[0], frozenset(starts)) for slot, starts in running_workers(placed(facts)).items()}
+    run = running_as(placed(facts))
     return reported and workers_of(m.stage.workers) <= run
 
 

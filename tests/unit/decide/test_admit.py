@@ -7,12 +7,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from doubles.models import NOW_MS, plan_message, status, subject
+from doubles.models import NOW_MS, SPREAD, plan_message, status, subject, topology
 from stormpilot.config import DecideSection
 from stormpilot.decide.admit import TopologyState, admit
 from stormpilot.decide.decision import Decision
 from stormpilot.decide.reasons import Reason
+from stormpilot.messages.moves import MoveState
 from stormpilot.messages.settings import Hold
+from stormpilot.model.values import Worker
 
 CONFIG = DecideSection(cool_down_s=180, rejected_retry_s=30)
 
@@ -23,6 +25,18 @@ def asked(who: TopologyState, config: DecideSection = CONFIG, *, lost: int = 0, 
 
 def test_running_and_measured_topology_is_admitted() -> None:
     assert asked(subject()) is None
+
+
+@pytest.mark.parametrize(("ports", "waits"), [((1, 1), False), ((7, 8), False), (None, True)])
+def test_a_plan_that_runs_waits_for_no_answer_of_the_plug_in(ports: tuple[int, int] | None, waits: bool) -> None:
+    """Only its status could not be written; relief waited for a quarter of an hour. Workers get ports of their own."""
+    there = SPREAD if ports is None else {("a", ports[0]): (1, 3), ("b", ports[1]): (2, 4)}
+    planned = [Worker(supervisor="a", port=1, executors=[(1, 1), (3, 3)])]
+    planned += [Worker(supervisor="b", port=1, executors=[(2, 2), (4, 4)])]
+    move = MoveState(topology_id="flights-1", phase="moving", plan_id="p-1")
+    who = subject(topology(there), plan=plan_message(600, workers=planned), move=move, plan_since_ms=NOW_MS - 600_000)
+    said = asked(who)
+    assert (said is not None and said.reason is Reason.MOVE_BEING_EVALUATED) is waits
 
 
 def test_new_topology_is_admitted_without_measurements() -> None:
