@@ -214,6 +214,11 @@ class World:
         if state:
             self.answer(topology_id, state, code)
 
+    def crash(self, topology_id: str, *tasks: int) -> None:
+        """The processes of these tasks end, and new ones start where they were."""
+        for task in tasks:
+            self._start(topology_id, task, self.now_ms)
+
     def rebalance(self, topology_id: str, workers: int, slots: Slots) -> None:
         """A user asks for another number of workers, and Storm places them."""
         topology = msgspec.structs.replace(self._topologies[topology_id], workers=workers)

@@ -182,7 +182,9 @@ class DecideSection(Section, frozen=True, kw_only=True):
 class VerifySection(Section, frozen=True, kw_only=True):
     """Verification of a move: the traffic after it is measured as long as before it, per tuple processed."""
 
-    rollback: Annotated[bool, Meta(description="a move that made it worse is rolled back, once")] = True
+    rollback: Annotated[
+        bool, Meta(description="a move that made it worse, or whose workers do not stay up, is rolled back, once")
+    ] = True
     noise_floor_ratio: Annotated[
         Ratio,
         Meta(
@@ -208,7 +210,8 @@ class VerifySection(Section, frozen=True, kw_only=True):
         Seconds,
         Meta(
             extra=ADVANCED,
-            description="a move that is not applied and measured within this time and a window is not judged",
+            description="a move that is not applied and measured within this time and a window is not judged; where "
+            "its workers do not stay up, it is rolled back",
         ),
     ] = 900.0
 

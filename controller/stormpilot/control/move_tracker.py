@@ -19,6 +19,7 @@ from stormpilot.decide.reasons import Reason
 from stormpilot.decide.restarts import KEPT_RESTARTS
 from stormpilot.errors import UnreachableError
 from stormpilot.messages.controller_state import Restart
+from stormpilot.messages.core import PlanMessage
 from stormpilot.messages.moves import MoveState
 from stormpilot.model.closed_loop import Sources
 from stormpilot.model.load import own_load_ratio
@@ -177,7 +178,11 @@ class MoveTracker:
         running: Mapping[str, float] | None,
     ) -> Facts:
         facts, now_ms = self._facts_unmeasured(topology, observation), observation.at_ms
-        facts = replace(facts, silent=self._silent(state, topology, observation, model))
+        published = observation.seen.plans.get(topology.id)
+        plan = None if published is None else published.message
+        if plan is not None and {w.supervisor for w in plan.workers} <= {s.id for s in model.supervisors}:
+            silent, down = _silent(state, topology, observation), _down(state, plan, observation)
+            facts = replace(facts, silent=silent, down=down)
         since_ms = observation.since_ms[topology.id]
         if not running or state.metric is None or state.applied_at_ms is None or since_ms < state.applied_at_ms:
             return facts  # not measured, or partly under the placement before
@@ -199,20 +204,6 @@ class MoveTracker:
             elif held is None:
                 measured = min(measured, state.before or measured)  # fewer tuples may have come: not held against it
         return replace(facts, measured_s=measured_s, measured=measured, throughput_tps=throughput_tps)
-
-    def _silent(self, state: MoveState, topology: Topology, observation: Observation, model: Model) -> bool:
-        """Whether a task that moved never reported from a process that is younger than the plan, where it might have.
-
-        Goes by the ages in the reports, which a leader that has just begun knows too.
-        """
-        plan = observation.seen.plans.get(topology.id)
-        live = {s.id for s in model.supervisors}
-        if plan is None or plan.message is None or not {w.supervisor for w in plan.message.workers} <= live:
-            return False
-        young_s = (observation.at_ms - state.published_at_ms) / 1000
-        known = observation.rates.get(topology.id, {})
-        reported = {task for task, r in known.items() if r.age_s + r.up_s <= young_s}
-        return bool((_tasks_of(state, topology) & observation.reporting.get(topology.id, frozenset())) - reported)
 
     def _timed(
         self, state: MoveState, topology: Topology, observation: Observation
@@ -255,3 +246,25 @@ def _tasks_of(state: MoveState, topology: Topology) -> set[int]:
     """The tasks that moved."""
     moved = set(state.moved)
     return {task for e in topology.executors if e.start in moved for task in range(e.start, e.end + 1)}
+
+
+def _silent(state: MoveState, topology: Topology, observation: Observation) -> bool:
+    """Whether a task that moved never reported from a process that is younger than the plan.
+
+    Goes by the ages in the reports, which a leader that has just begun knows too.
+    """
+    young_s = (observation.at_ms - state.published_at_ms) / 1000
+    known = observation.rates.get(topology.id, {})
+    reported = {task for task, r in known.items() if r.age_s + r.up_s <= young_s}
+    return bool((_tasks_of(state, topology) & observation.reporting.get(topology.id, frozenset())) - reported)
+
+
+def _down(state: MoveState, plan: PlanMessage, observation: Observation) -> bool:
+    """Whether there are tasks that are not measured, all of them in workers that the move restarted."""
+    known = None if observation.belief is None else observation.belief.readiness.get(plan.topology_id)
+    if known is None or not known.missing:
+        return False
+    before = {(w.supervisor, w.port): set(w.executors) for w in state.former}
+    restarted = [w for w in plan.workers if before.get((w.supervisor, w.port)) != set(w.executors)]
+    tasks = {task for w in restarted for start, end in w.executors for task in range(start, end + 1)}
+    return tasks.issuperset(known.missing)

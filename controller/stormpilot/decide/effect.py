@@ -1,13 +1,13 @@
 """Effect of a move: a state machine per topology, which measures whether the move helped. `MoveState` is its state.
 
     none ──published──► moving ──applied──► measuring ──judged──► none          (helped, or no gain: back off)
-                          │                     └──────worse────► rollback ──published──► moving (not judged)
+                          │                     └─worse, or down─► rollback ──published──► moving (not judged)
                           └─ refused, disturbed, overtaken, too late: none, not judged (not started: back off)
 
 The measure is taken over a window as long as the one before the move, per tuple processed, since the rate may have
-changed meanwhile. Worse than before by more than the noise: back to the former placement, once. Worse, or without any
-of the gain that was predicted, or to where workers do not start: nothing else is tried for a time that doubles with
-each such move in a row.
+changed meanwhile. Worse than before by more than the noise, or its workers do not stay up: back to the former
+placement, once. Worse, or without any of the gain that was predicted, or to where workers do not start: nothing else is
+tried for a time that doubles with each such move in a row.
 """
 
 from __future__ import annotations
@@ -79,6 +79,7 @@ class Facts:
 
     `plan_id` is the published plan's (None: there is none, or it cannot be read). `in_place`: it is what runs, whatever
     its status says. `silent`: tasks that it moved never reported from there, though all its supervisors are there.
+    `down`: only workers that it restarted are not measured now, though all its supervisors are there.
     `measured_s` is the length of the window that was measured under the present placement, 0 while data are missing
     (`missing` says which); `measured` is the metric in it, and `throughput_tps` the tuples/s processed.
     """
@@ -93,6 +94,7 @@ class Facts:
     throughput_tps: float = 0.0
     missing: str = ""
     silent: bool = False
+    down: bool = False
 
 
 def noise_ratio(samples: Sequence[float], floor_ratio: float) -> float:
@@ -152,6 +154,7 @@ def published(
         rejections=state.rejections,
         back_off_until_ms=state.back_off_until_ms,
         back_off_why=state.back_off_why,
+        timed=state.phase == "rollback" and state.measured is None,  # its tasks were down: not for this restart
         spent=spent,
         cpu=state.cpu,
     )
@@ -197,6 +200,9 @@ def step(state: MoveState, facts: Facts, config: VerifySection) -> tuple[MoveSta
             ended, events = _end(state, facts, Outcome.TOO_LATE, text)
             ended = msgspec.structs.replace(ended, verdict=Outcome.REJECTED.value, rejections=state.rejections + 1)
             return ended, [] if state.rejections else events  # told once
+        if state.phase == "measuring" and facts.down:
+            text = f"its workers do not stay up after {patience_s:.0f} s: {facts.missing}"
+            return _worse(msgspec.structs.replace(state, judged_at_ms=facts.now_ms), facts, config, text)
         done = "applied, and not measured" if state.phase == "measuring" else "not applied"
         if state.phase == "moving" and status is None:
             done = "the plan runs, but the scheduler plug-in has not said so"
@@ -277,21 +283,7 @@ def _judged(state: MoveState, facts: Facts, config: VerifySection) -> tuple[Move
     name = METRIC_NAMES[state.metric or "inter_node_share"]
     said = f"{name} was {state.before:.3f}, predicted {state.predicted:.3f}, is {facts.measured:.3f}"
     if won < -noise:
-        until_ms = facts.now_ms + _back_off_ms(state.failures, config)
-        wanted = config.rollback and bool(state.former)
-        worse = msgspec.structs.replace(
-            known,
-            phase="rollback" if wanted else "none",
-            verdict=Outcome.WORSE.value,
-            text=f"{said}: worse than before",
-            failures=state.failures + 1,
-            back_off_until_ms=until_ms,
-            back_off_why=f"{said}: worse than before",
-            former=state.former if wanted else [],
-        )
-        rest = "a rollback is pending" if wanted else "what runs is kept"
-        text = f"{worse.text}; {rest}, nothing else is tried for {(until_ms - facts.now_ms) / 1000:.0f} s"
-        return worse, [_event(EventKind.MOVE_WORSE, worse, facts, text)]
+        return _worse(known, facts, config, f"{said}: worse than before")
     if promised > noise and won <= min(noise, promised * config.least_gain_ratio):
         until_ms = facts.now_ms + _back_off_ms(state.failures, config)
         idle = msgspec.structs.replace(
@@ -309,6 +301,25 @@ def _judged(state: MoveState, facts: Facts, config: VerifySection) -> tuple[Move
         known, verdict=Outcome.HELPED.value, text=said, failures=0, back_off_until_ms=None, back_off_why="", former=[]
     )
     return helped, [_event(EventKind.MOVE_HELPED, helped, facts, said)]
+
+
+def _worse(state: MoveState, facts: Facts, config: VerifySection, text: str) -> tuple[MoveState, list[Event]]:
+    """The move made it worse: back off, and back to the former placement if that is wanted and known."""
+    until_ms = facts.now_ms + _back_off_ms(state.failures, config)
+    wanted = config.rollback and bool(state.former)
+    worse = msgspec.structs.replace(
+        state,
+        phase="rollback" if wanted else "none",
+        verdict=Outcome.WORSE.value,
+        text=text,
+        failures=state.failures + 1,
+        back_off_until_ms=until_ms,
+        back_off_why=text,
+        former=state.former if wanted else [],
+    )
+    rest = "a rollback is pending" if wanted else "what runs is kept"
+    told = f"{text}; {rest}, nothing else is tried for {(until_ms - facts.now_ms) / 1000:.0f} s"
+    return worse, [_event(EventKind.MOVE_WORSE, worse, facts, told)]
 
 
 def _end(state: MoveState, facts: Facts, outcome: Outcome, text: str) -> tuple[MoveState, list[Event]]:

@@ -5,24 +5,47 @@ from __future__ import annotations
 import pytest
 
 from doubles import moving_jobs, rolling_jobs
-from doubles.world import SPREAD
+from doubles.wanted import Slots
+from doubles.world import SPREAD, World
 from stormpilot.decide.events import EventKind
 
 
-def test_a_move_after_which_a_worker_does_not_come_up_is_told_with_the_task_that_is_silent() -> None:
-    """It was `being measured` for a quarter of an hour and then `not applied`, and in the history measured for ever."""
+def test_a_move_after_which_a_worker_does_not_come_up_is_taken_back() -> None:
+    """It was not judged, and its worker stayed down until an operator rolled it back."""
     w, t = moving_jobs.world("verify: {timeout_s: 300}\n")
     w.restart_s = 100_000
     w.tell(200)
     decision = w.decision(t)
     assert decision.reason == "MOVE_BEING_EVALUATED"
     assert "is being measured: 1 of 4 tasks has no recent report (parse 1)" in decision.text
+    w.restart_s = 12  # where it ran before, it starts
     w.tell(200)
-    assert [e.kind for e in w.events] == [EventKind.MOVE_NOT_JUDGED]
-    assert "applied, and not measured within 330 s: 1 of 4 tasks has no recent report (parse 1)" in w.events[0].text
-    effect = w.history(t)[-1].effect
-    assert effect is not None
-    assert (effect.verdict, effect.measured) == ("TOO_LATE", None)
+    assert [e.kind for e in w.events] == [EventKind.MOVE_WORSE]
+    assert "its workers do not stay up after 330 s: 1 of 4 tasks has no recent report (parse 1)" in w.events[0].text
+    gain, back = w.history(t)
+    assert gain.effect is not None
+    assert (gain.effect.verdict, gain.effect.measured, back.reason) == ("WORSE", None, "ROLLBACK_EFFECT")
+    assert w.slots(t) == SPREAD
+    assert (w.moves(t).failures, w.state().restarts) == (1, [])
+
+
+@pytest.mark.parametrize(("crashing", "blamed"), [((1, 2, 4), True), ((1, 2, 3, 4), False)])
+def test_a_move_after_which_workers_end_again_and_again_is_taken_back(crashing: tuple[int, ...], blamed: bool) -> None:
+    """Unless one that did not move ends as well: then it is not for the move."""
+    before: Slots = {("a", 6700): (1, 4, 6), ("b", 6700): (2, 5), ("c", 6700): (3,)}
+    w = World("a", "b", "c", settings="verify: {timeout_s: 300}\n")
+    t = w.submit(before)
+    w.rebalance(t, 3, before)
+    w.tell(40)
+    w.wanted = {t: {("a", 6700): (1, 2, 4, 6), ("b", 6700): (5,), ("c", 6700): (3,)}}
+    w.tell(40)
+    assert w.moves(t).phase == "measuring"
+    for _ in range(20):
+        w.crash(t, *crashing)
+        w.tell(20)
+    told = [EventKind.MOVE_WORSE] if blamed else [EventKind.MOVE_NOT_JUDGED]
+    assert [e.kind for e in w.events] == told
+    assert (w.slots(t) == before) is blamed
 
 
 @pytest.mark.parametrize("lost", [False, True])

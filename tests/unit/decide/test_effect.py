@@ -168,6 +168,18 @@ def test_what_takes_too_long_is_not_judged(start: MoveState, said: str) -> None:
     assert state.text == said
 
 
+def test_a_move_whose_workers_do_not_stay_up_goes_back_where_something_ran_before() -> None:
+    """It ended as not judged, and what it had broken stayed."""
+    down = replace(facts(361, "applied"), down=True, missing="task 2 is silent")
+    state, events = step(measuring(), down, CONFIG)
+    assert (state.phase, state.verdict, state.former) == ("rollback", Outcome.WORSE, BEFORE)
+    assert (state.judged_at_ms, state.failures) == (down.now_ms, 1)
+    assert kinds(events) == [EventKind.MOVE_WORSE]
+    assert "its workers do not stay up after 360 s: task 2 is silent; a rollback is pending" in events[0].text
+    waiting = step(moving(), replace(down, status=status("moving")), CONFIG)[0]
+    assert waiting.verdict == Outcome.TOO_LATE, "it was not applied"
+
+
 def test_move_that_is_not_judged_ends_when_its_restart_was_timed() -> None:
     state = measuring(promise=None)
     assert state.phase == "measuring"
