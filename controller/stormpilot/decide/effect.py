@@ -201,7 +201,7 @@ def step(state: MoveState, facts: Facts, config: VerifySection) -> tuple[MoveSta
             ended = msgspec.structs.replace(ended, verdict=Outcome.REJECTED.value, rejections=state.rejections + 1)
             return ended, [] if state.rejections else events  # told once
         if state.phase == "measuring" and facts.down:
-            text = f"its workers do not stay up after {patience_s:.0f} s: {facts.missing}"
+            text = f"its workers do not stay up, or do not report, after {patience_s:.0f} s: {facts.missing}"
             return _worse(msgspec.structs.replace(state, judged_at_ms=facts.now_ms), facts, config, text)
         done = "applied, and not measured" if state.phase == "measuring" else "not applied"
         if state.phase == "moving" and status is None:
