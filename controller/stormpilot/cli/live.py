@@ -47,7 +47,9 @@ RootOption = Annotated[
 ConfigOption = Annotated[
     Path | None,
     typer.Option(
-        "--config", metavar="FILE", help="A controller.yaml: its zookeeper section has servers, root and login."
+        "--config",
+        metavar="FILE",
+        help="A controller.yaml: servers, root and login of ZooKeeper, and the other settings that the command uses.",
     ),
 ]
 

@@ -177,6 +177,13 @@ def test_status_loads_no_planner_and_no_configuration() -> None:
     assert loaded & HEAVY == {"kazoo", "msgspec", "rich"}
 
 
+@pytest.mark.parametrize("name", ["audit", "what-if", "trafficlog report"])
+def test_help_says_that_a_command_uses_more_of_the_configuration_than_the_servers(name: str) -> None:
+    text = " ".join(CliRunner().invoke(app, [*name.split(), "--help"]).output.split())
+    assert "--config FILE" in text
+    assert "the other settings that the command uses" in text
+
+
 def test_every_variable_of_the_environment_that_is_read_is_explained() -> None:
     root = Path(__file__).resolve().parents[3]
     code = "".join(p.read_text("utf-8") for p in (root / "controller" / "stormpilot").rglob("*.py"))
