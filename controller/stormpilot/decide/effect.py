@@ -152,6 +152,7 @@ def published(
         former=list(former) if promise is not None else [],
         failures=state.failures,
         rejections=state.rejections,
+        unanswered=state.unanswered,
         back_off_until_ms=state.back_off_until_ms,
         back_off_why=state.back_off_why,
         timed=state.phase == "rollback" and state.measured is None,  # its tasks were down: not for this restart
@@ -163,7 +164,7 @@ def published(
 def step(state: MoveState, facts: Facts, config: VerifySection) -> tuple[MoveState, list[Event]]:
     """One cycle later; the very same state when nothing happened."""
     if state.phase == "none":
-        return _applied_after_all(state, facts), []
+        return _answered_after_all(state, facts), []
     if facts.plan_id != state.plan_id:
         return _end(state, facts, Outcome.OVERTAKEN, "another plan was published meanwhile")
     if state.phase == "rollback":
@@ -182,9 +183,12 @@ def step(state: MoveState, facts: Facts, config: VerifySection) -> tuple[MoveSta
             text = f"plan {state.plan_id}: {ended.text}; {rest}"
             return ended, [_event(EventKind.MOVE_NOT_JUDGED, ended, facts, text)]
         ended, events = _end(state, facts, outcome, text)
-        return msgspec.structs.replace(ended, rejections=state.rejections + never_ran(ended)), events
+        rejections = state.rejections + never_ran(ended)
+        return msgspec.structs.replace(ended, rejections=rejections, unanswered=False), events
     if state.phase == "moving" and status is not None and status.state == "applied":
-        state = msgspec.structs.replace(state, phase="measuring", applied_at_ms=facts.now_ms, rejections=0)
+        state = msgspec.structs.replace(
+            state, phase="measuring", applied_at_ms=facts.now_ms, rejections=0, unanswered=False
+        )
     if state.phase == "measuring":
         if state.metric is None:
             if state.timed:
@@ -197,9 +201,9 @@ def step(state: MoveState, facts: Facts, config: VerifySection) -> tuple[MoveSta
             return _end(state, facts, Outcome.DONE, "applied")
         if state.phase == "moving" and status is None and not facts.in_place:
             text = f"the scheduler plug-in has not answered within {patience_s:.0f} s"
-            ended, events = _end(state, facts, Outcome.TOO_LATE, text)
-            ended = msgspec.structs.replace(ended, verdict=Outcome.REJECTED.value, rejections=state.rejections + 1)
-            return ended, [] if state.rejections else events  # told once
+            ended, _ = _end(state, facts, Outcome.REJECTED, text)
+            told = _event(EventKind.MOVE_NOT_JUDGED, ended, facts, f"plan {state.plan_id}: {text}")
+            return msgspec.structs.replace(ended, unanswered=True), [] if state.unanswered else [told]
         if state.phase == "measuring" and facts.down:
             text = f"its workers do not stay up, or do not report, after {patience_s:.0f} s: {facts.missing}"
             return _worse(msgspec.structs.replace(state, judged_at_ms=facts.now_ms), facts, config, text)
@@ -240,15 +244,19 @@ def effect_of(state: MoveState) -> EffectPart | None:
     )
 
 
-def _applied_after_all(state: MoveState, facts: Facts) -> MoveState:
-    """The plug-in tries some plans again for a while after it has rejected them: this one moves after all."""
+def _answered_after_all(state: MoveState, facts: Facts) -> MoveState:
+    """The plug-in answers late; and tries some plans again for a while after it has rejected them."""
     status = facts.status
     if state.verdict != Outcome.REJECTED or status is None or status.plan_id != state.plan_id:
         return state
+    if status.state == "rejected" and state.unanswered:
+        text, rejections = f"rejected: {status.code}: {status.text}", state.rejections + 1
+        return msgspec.structs.replace(state, text=text, rejections=rejections, unanswered=False)
     if status.state not in ("moving", "applied"):
         return state
-    after_all = "applied after it was rejected"
-    return msgspec.structs.replace(state, verdict=Outcome.DISTURBED.value, text=after_all, rejections=0)
+    after_all = "applied long after it was published" if state.unanswered else "applied after it was rejected"
+    disturbed = Outcome.DISTURBED.value
+    return msgspec.structs.replace(state, verdict=disturbed, text=after_all, rejections=0, unanswered=False)
 
 
 def switched(state: MoveState, plan_id: str) -> bool:

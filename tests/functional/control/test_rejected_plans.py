@@ -161,6 +161,35 @@ def test_steps_that_nobody_answers_to_cost_no_budget() -> None:
     assert len(w.moves(t).spent) <= 1
 
 
+def test_a_silence_after_a_rejected_plan_is_told() -> None:
+    """It was taken for one that had been told, since both counted as plans that were rejected in a row."""
+    w, t = rejecting()
+    rejected(w, t, 20)
+    w.tell(1200)
+    assert [e.kind for e in w.events] == [EventKind.MOVE_NOT_JUDGED]
+    assert "has not answered within" in w.events[0].text
+    w.tell(1000)
+    assert len(w.events) == 1
+    assert w.moves(t).rejections == 1
+
+
+def test_a_plan_that_is_rejected_long_after_it_was_published_says_why() -> None:
+    """The plug-in is back, and what was planned before does not fit any more."""
+    w, t = rejecting()
+    w.tell(20)
+    w.wanted = {}
+    w.tell(1200)
+    assert (w.moves(t).phase, w.moves(t).unanswered) == ("none", True)
+    w.answer(t, "rejected", "SLOT_TAKEN")
+    w.tell(20)
+    assert [e.rejected for e in w.history(t)] == ["SLOT_TAKEN: "]
+    assert (w.moves(t).rejections, w.moves(t).unanswered) == (1, False)
+    w.wanted = {t: NEAR}
+    w.apply_after_s = 1
+    w.tell(60)
+    assert w.slots(t) == NEAR
+
+
 def test_a_plan_that_runs_is_no_rejected_one_though_no_status_can_be_written() -> None:
     w, t = rejecting()
     w.tell(40)
