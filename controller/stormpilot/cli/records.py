@@ -35,7 +35,7 @@ def plan_history(
     """Show the published plans of a topology, newest first.
 
     With the reason, the predicted and the measured effect, and who approved each. The first column is what `rollback`
-    takes, or - where the scheduler plug-in rejected the plan.
+    takes, or - where the scheduler plug-in did not apply the plan.
     """
     from stormpilot import operate
 
@@ -66,7 +66,8 @@ def show_plans(topology: str, steps: list[HistoryStep]) -> None:
         ],
     )
     for s in steps:
-        say(f"{s.entry.plan.plan_id}: {s.entry.text}" + (f"; rejected: {s.entry.rejected}" if s.entry.rejected else ""))
+        why = f"; not applied: {s.entry.rejected}" if s.entry.rejected else ""
+        say(f"{s.entry.plan.plan_id}: {s.entry.text}{why}")
     if steps[-1].entry.former:
         n = max((s.back for s in steps if s.back is not None), default=0) + 1
         say(f"{n} back: what ran before the first plan (`stormpilot rollback {quote(topology)} {n}`)")
@@ -135,7 +136,7 @@ def _predicted(entry: HistoryEntry) -> str:
 def _effect(entry: HistoryEntry, *, newest: bool = True) -> str | None:
     effect = entry.effect
     if entry.rejected:
-        return "rejected"
+        return "not applied"
     if effect is None:
         return None
     if effect.measured is None:

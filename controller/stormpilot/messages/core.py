@@ -311,7 +311,7 @@ class HistoryEntry(Message, frozen=True, kw_only=True):
 
     `move_strategy` says how it is carried out, and why so; `rollout_of` is the id of the plan of which this is a step.
     `former` is what ran before the first plan of the topology; empty for later ones. `rejected` says why the scheduler
-    plug-in did not carry it out.
+    plug-in did not carry it out, also where it never answered.
     """
 
     plan: PlanMessage

@@ -132,7 +132,7 @@ def whole_plans(entries: Sequence[HistoryEntry | None]) -> list[bool]:
     """Which entries of a history, newest first, are more than steps; None is an entry that cannot be read.
 
     Of each rollout one is: the plan that it led to or, if it ended early, what was published last. Plans that the
-    scheduler plug-in rejected are none.
+    scheduler plug-in rejected, or never answered to, are none.
     """
     found: list[bool] = []
     newer: HistoryEntry | None = None

@@ -27,7 +27,7 @@ class HistoryStep(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A published plan; `back` is how many steps back it is, what `rollback` takes.
 
     0 is the newest, or the plan that a rollout leads to: until its last step that is in no history. None: the scheduler
-    plug-in rejected it, so nothing can go back to it.
+    plug-in did not apply it, so nothing can go back to it.
     """
 
     back: int | None

@@ -61,3 +61,13 @@ def test_only_the_newest_plan_is_still_being_measured(newest: bool, said: str) -
     ended = msgspec.structs.replace(effect, verdict="TOO_LATE", text="not applied within 60 s")
     entry = HistoryEntry(plan=plan_message(), reason="GAIN", effect=ended)
     assert _effect(entry, newest=newest) == "TOO_LATE: not applied within 60 s"
+
+
+def test_a_plan_that_got_no_answer_is_not_called_rejected(capsys: pytest.CaptureFixture[str]) -> None:
+    silent = "the scheduler plug-in has not answered within 930 s"
+    entry = HistoryEntry(plan=plan_message(), reason="GAIN", text="less traffic", rejected=silent)
+    assert _effect(entry) == "not applied"
+    show_plans("flights", [HistoryStep(back=None, entry=entry)])
+    said = capsys.readouterr().out
+    assert f"less traffic; not applied: {silent}" in said
+    assert "rejected" not in said
