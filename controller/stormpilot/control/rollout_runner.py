@@ -303,6 +303,9 @@ class RolloutRunner:
         path = self.publisher.paths.rollout(t)
         why = f"{after.entry.plan.plan_id}, step {after.step + 1} of {len(after.steps)}"
         table = self._table_step(t, found.routes, observation, why)
+        last, ended = observation.seen.moves.get(t), None
+        if last is not None and never_started(before, found, facts):  # what was to be applied is: nothing is published
+            ended = not_started(last, facts.now_ms, self.current.config.verify, after.text)
         if found.publish or found.withdraw:
             assert observation.belief is not None
             names = Names(self.name, self.publisher.epoch.number, self.new_id)
@@ -316,13 +319,12 @@ class RolloutRunner:
             self.publisher.publish([entry], versions, [move], also)
         elif after != before or table:
             own = [Put(path, encode(after), version)] if after != before else []
-            self.publisher.write([*own, *table])
-        last = observation.seen.moves.get(t)
-        if last is not None and never_started(before, found, facts):
-            ended = not_started(last, facts.now_ms, self.current.config.verify, after.text)
-            self.publisher.follow(ended)
-            if ended.plan_id is not None and (effect := effect_of(ended)) is not None:
-                self.publisher.judge(t, ended.plan_id, effect)
+            if ended is None:
+                self.publisher.write([*own, *table])
+            else:
+                self.publisher.follow(ended, [*own, *table])
+        if ended is not None and ended.plan_id is not None and (effect := effect_of(ended)) is not None:
+            self.publisher.judge(t, ended.plan_id, effect)
         for text in found.messages:
             log.info("rollout", topology=name, plan=after.entry.plan.plan_id, text=text)
         if not after.running:

@@ -250,10 +250,10 @@ class Publisher:
         for entry in entries:
             self._put_message(self.paths.proposal(entry.plan.topology_id), entry)
 
-    def follow(self, move: MoveState) -> None:
-        """Write what became of a topology's last move."""
+    def follow(self, move: MoveState, also: Sequence[Step] = ()) -> None:
+        """Write what became of a topology's last move, in one transaction with these steps."""
         self._zookeeper.ensure([self.paths.moves()])
-        self._put_message(self.paths.moves(move.topology_id), move)
+        self._put_message(self.paths.moves(move.topology_id), move, also)
 
     def judge(self, topology_id: str, plan_id: str, effect: EffectPart) -> None:
         """Write into the history what a plan won, which was carried out then."""
@@ -298,18 +298,18 @@ class Publisher:
         for name in [*whole[KEPT_PLANS:], *others[KEPT_PLANS:]]:
             self._zookeeper.delete(self.paths.plan_history(topology_id, name))
 
-    def _put_message(self, path: str, message: Message) -> None:
+    def _put_message(self, path: str, message: Message, also: Sequence[Step] = ()) -> None:
         """Write a message of our own; `TooLargeError` for one that no znode holds."""
         try:
             data = encode(message)
         except UsageError as e:
             raise TooLargeError(path, str(e)) from e
-        self.put(path, data)
+        self.put(path, data, also)
 
-    def put(self, path: str, data: bytes) -> None:
-        """Write something of the leader's own (no compare-and-set), only while we lead."""
+    def put(self, path: str, data: bytes, also: Sequence[Step] = ()) -> None:
+        """Write something of the leader's own (no compare-and-set) with these steps, only while we lead."""
         (node,) = self._zookeeper.read([path])
-        self._commit([Put(path, data, None if node is None else node.version)])
+        self._commit([Put(path, data, None if node is None else node.version), *also])
 
     def _commit(self, steps: Sequence[Step]) -> None:
         try:

@@ -8,6 +8,7 @@ from doubles import moving_jobs, rolling_jobs
 from doubles.wanted import Slots
 from doubles.world import SPREAD, World
 from stormpilot.decide.events import EventKind
+from stormpilot.errors import UnreachableError
 
 
 def test_a_move_after_which_a_worker_does_not_come_up_is_taken_back() -> None:
@@ -126,3 +127,23 @@ def test_the_history_tells_the_end_of_a_last_step_whose_task_does_not_start() ->
     assert effect is not None
     assert effect.verdict == "DISTURBED"
     assert "workers did not start at their new place (tasks 3 did not report within" in effect.text
+
+
+def test_a_leader_that_ends_as_a_rollout_does_leaves_the_back_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The end was written, and then why: without that the next leader took the task there again after a cool-down."""
+    w, t = rolling_jobs.world()
+    w.restart_s = 100_000
+    rolling_jobs.begun(w, t, "moving")
+
+    def away(*_: object) -> None:
+        raise UnreachableError("ZooKeeper is away")
+
+    monkeypatch.setattr(w.cycle.publisher, "follow", away)
+    with pytest.raises(UnreachableError):
+        for _ in range(60):
+            w.cycle.advance_rollouts(w.cycle.observer.observe(w.now_ms))
+            w.pass_time(2)
+    w.new_leader()
+    w.tell(80)
+    assert w.moves(t).failures == 1
+    assert "workers did not start at their new place" in w.moves(t).back_off_why
