@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from stormpilot.control.last_plans import unchanged
 from stormpilot.control.planner_client import PlannerClient
-from stormpilot.control.rollout_gates import aborted, resting, running_rollouts
+from stormpilot.control.rollout_gates import aborted, resting, running_rollouts, unanswered_withdrawal
 from stormpilot.control.situation import Situation
 from stormpilot.decide.admit import TopologyState, forbidden
 from stormpilot.decide.decision import Decision
@@ -186,10 +186,13 @@ class DrainProposer:
 
 
 def _left_alone(state: TopologyState, situation: Situation) -> Decision | None:
-    """OPERATOR_HOLD while an operator ended the rollout by which it left, and no setting was made after that."""
+    """OPERATOR_HOLD while an operator ended the rollout by which it left, and no setting was made after that.
+
+    MOVE_BEING_EVALUATED where its rollout was withdrawn, and the plug-in has not answered to that.
+    """
     t, snapshot = state.topology.id, situation.snapshot
     if aborted(t, situation) is None:
-        return None
+        return unanswered_withdrawal(state, situation)
     overruled = snapshot.settings.overrule(state.topology.name, snapshot.rollouts[t].transaction)
     return None if overruled else resting(state, situation)
 

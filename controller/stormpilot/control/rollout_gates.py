@@ -8,7 +8,7 @@ import msgspec
 
 from stormpilot.control.reservations import as_placement
 from stormpilot.control.situation import Situation
-from stormpilot.decide.admit import TopologyState
+from stormpilot.decide.admit import TopologyState, silence
 from stormpilot.decide.decision import Decision, skip
 from stormpilot.decide.judge import Verdict
 from stormpilot.decide.reasons import Reason
@@ -66,15 +66,28 @@ def aborted(topology_id: str, situation: Situation) -> Rollout | None:
 def resting(state: TopologyState, situation: Situation) -> Decision | None:
     """A topology whose rollout ended before its last step is left alone for a while; None: it may be moved.
 
-    As long as after `discard` where an operator ended it, else as long as after a plan.
+    As long as after `discard` where an operator ended it, else as long as after a plan, and until the plug-in has
+    answered to its last one.
     """
     t = state.topology.id
     m = _ended_early(t, situation)
-    if m is None or situation.now_ms >= _until_ms(m, situation) or state.degraded or state.rebalanced or state.asked:
+    if m is None or state.degraded or state.rebalanced or state.asked:
         return None
+    if situation.now_ms >= _until_ms(m, situation):
+        return unanswered_withdrawal(state, situation)
     text = f"the rollout ended early: {m.sentence(situation.now_ms)}"
     reason = Reason.OPERATOR_HOLD if m.outcome == "ABORTED" else Reason.COOL_DOWN
     return skip(t, reason, text, until_ms=_until_ms(m, situation))
+
+
+def unanswered_withdrawal(state: TopologyState, situation: Situation) -> Decision | None:
+    """MOVE_BEING_EVALUATED where the plug-in has not answered to the last plan of a rollout that ended early.
+
+    Another rollout would be withdrawn as well.
+    """
+    m = _ended_early(state.topology.id, situation)
+    own = m is not None and state.plan is not None and state.plan.plan_id == m.standing_plan_id
+    return silence(state, situation.now_ms) if own and not state.asked else None
 
 
 def _ended_early(topology_id: str, situation: Situation) -> Rollout | None:

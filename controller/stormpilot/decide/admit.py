@@ -235,20 +235,35 @@ def as_planned(plan: PlanMessage, topology: Topology) -> bool:
     return workers_of(plan.workers) == running_as({a.start: (a.supervisor, a.port) for a in topology.assignment})
 
 
-def _effect(subject: TopologyState, now_ms: int) -> Decision | None:
-    """MOVE_BEING_EVALUATED until the last move is judged; BACK_OFF after moves that did not help.
+def unanswered(subject: TopologyState, now_ms: int) -> Decision | None:
+    """MOVE_BEING_EVALUATED while the last plan has no answer, and may still be applied.
 
-    While the plug-in answers to no plan, e.g. a Nimbus without it leads, another plan would move as little.
+    Where the plug-in answers to no plan, e.g. a Nimbus without it leads, another plan would move as little.
     """
-    move, plan, status, t = subject.move, subject.plan, subject.status, subject.topology
+    move, plan = subject.move, subject.plan
+    if move is None or plan is None or subject.torn or subject.rebalanced or subject.asked:
+        return None
+    followed = plan.plan_id == move.plan_id and move.phase == "moving"
+    return silence(subject, now_ms) if followed and not as_planned(plan, subject.topology) else None
+
+
+def silence(subject: TopologyState, now_ms: int) -> Decision | None:
+    """MOVE_BEING_EVALUATED where the plug-in has not answered to the plan that is published."""
+    plan, status = subject.plan, subject.status
+    if plan is None or (status is not None and status.plan_id == plan.plan_id):
+        return None
+    silent_s = (now_ms - subject.plan_since_ms) / 1000
+    text = f"the scheduler plug-in has not answered to plan {plan.plan_id} for {silent_s:.0f} s (stormpilot doctor)"
+    return skip(subject.topology.id, Reason.MOVE_BEING_EVALUATED, text)
+
+
+def _effect(subject: TopologyState, now_ms: int) -> Decision | None:
+    """MOVE_BEING_EVALUATED until the last move is judged; BACK_OFF after moves that did not help."""
+    move, t = subject.move, subject.topology
+    if (unheard := unanswered(subject, now_ms)) is not None:
+        return unheard
     if move is None or subject.degraded or subject.rebalanced or subject.asked:
         return None
-    answered = status is not None and status.plan_id == move.plan_id
-    followed = plan is not None and plan.plan_id == move.plan_id and move.phase == "moving"
-    if plan is not None and followed and not answered and not as_planned(plan, t):
-        silent_s = (now_ms - subject.plan_since_ms) / 1000
-        text = f"the scheduler plug-in has not answered to plan {move.plan_id} for {silent_s:.0f} s (stormpilot doctor)"
-        return skip(t.id, Reason.MOVE_BEING_EVALUATED, text)
     if move.phase == "measuring" and move.metric is not None:
         waits = f": {subject.not_ready}" if subject.not_ready else ""
         return skip(t.id, Reason.MOVE_BEING_EVALUATED, f"what plan {move.plan_id} won is being measured{waits}")

@@ -18,6 +18,7 @@ from stormpilot.decide.admit import (
     forbidden,
     held,
     on_its_way,
+    unanswered,
     workers_starting,
 )
 from stormpilot.decide.decision import Decision, skip
@@ -68,7 +69,7 @@ def admit_leaving(
     if closed is None and not overruled:
         closed = held(subject, now_ms)
     closed = closed or blacked_out(subject) or on_its_way(subject, config, now_ms)
-    return closed or workers_starting(subject, now_ms)
+    return closed or workers_starting(subject, now_ms) or unanswered(subject, now_ms)
 
 
 def whose_move(states: Mapping[str, TopologyState], config: DecideSection, now_ms: int) -> str | None:

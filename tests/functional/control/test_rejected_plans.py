@@ -156,9 +156,53 @@ def test_steps_that_nobody_answers_to_cost_no_budget() -> None:
     """Each was withdrawn, and counted as a plan that moved the topology within the hour."""
     w, t = rolling()
     w.apply_after_s = 1_000_000
-    w.tell(600)
-    assert len({e.rollout_of for e in w.history(t)}) > 1
+    w.tell(300)
+    operate.replan(operator(w), t)
+    w.tell(300)
+    assert len({e.rollout_of for e in w.history(t)}) == 2
     assert len(w.moves(t).spent) <= 1
+
+
+@pytest.mark.parametrize("drained", [False, True])
+def test_a_rollout_that_nobody_answers_to_is_not_begun_again_until_the_plug_in_is_back(drained: bool) -> None:
+    """It was begun and withdrawn after each cool-down, for a drain each two minutes, and told by an alert."""
+    w, t = rolling(wanted={("a", 6700): (1, 4, 5, 6), ("b", 6700): (2,), ("a", 6701): (3,)})
+    if drained:
+        operate.drain(operator(w), "host-c")
+    w.apply_after_s = 1_000_000
+    w.tell(900)
+    assert len(w.history(t)) == 2
+    assert [e.kind for e in w.events] == [EventKind.ROLLOUT_ENDED]
+    assert w.decision(t).reason is Reason.MOVE_BEING_EVALUATED
+    assert f"has not answered to plan {w.history(t)[-1].plan.plan_id} for" in w.decision(t).text
+    w.apply_after_s = 1
+    w.tell(300)
+    assert w.slots(t) == w.wanted[t]
+
+
+@pytest.mark.parametrize("drained", [False, True])
+def test_a_repair_or_drain_that_nobody_answers_to_is_not_planned_again_each_minute(drained: bool) -> None:
+    """In 20 minutes every plan that had run was gone from the history."""
+    w, t = rejecting()
+    improved_once(w, t)
+    first = w.history(t)[0].plan.plan_id
+    w.supervisors("a", "b", "c")
+    w.wanted = {t: {("a", 6700): (1, 2, 4), ("c", 6700): (3, 5, 6)}}
+    if drained:
+        operate.drain(operator(w), "host-b")
+    else:
+        w.place(t, {("a", 6700): (1, 2, 4)})
+    w.tell(2400)
+    assert w.history(t)[0].plan.plan_id == first
+    assert 3 <= len(w.history(t)) <= 5
+    assert [e.rejected == "" for e in w.history(t)] == [True, *[False] * (len(w.history(t)) - 2), True]
+    assert [e.text for e in w.events if e.kind is EventKind.MOVE_NOT_JUDGED] == [
+        f"plan {w.history(t)[1].plan.plan_id}: {w.history(t)[1].rejected}"
+    ], "told once, though these plans promise nothing"
+    w.apply_after_s = 1
+    w.tell(60)
+    assert w.slots(t) == w.wanted[t]
+    assert [s.back for s in operate.history(operator(w), t)] == [0, *[None] * (len(w.history(t)) - 2), 1]
 
 
 def test_a_silence_after_a_rejected_plan_is_told() -> None:
