@@ -13,14 +13,13 @@ from stormpilot.model.values import Exclusion, Executor, Model, Topology
 
 def constrained(
     model: Model, drained: Collection[str], pins: Iterable[PinSetting], exclusions: Iterable[ExcludeSetting]
-) -> tuple[Model, list[str]]:
-    """The model under these settings; `drained` are hosts. Also a sentence for each that has no effect now.
+) -> Model:
+    """The model under these settings; `drained` are hosts.
 
     A pin to a supervisor that is not there binds nobody: where it was lost, its executors run elsewhere meanwhile.
     """
     live = {s.id for s in model.supervisors}
     names = {t.name for t in model.topologies}
-    idle: list[str] = []
     found = list(model.exclusions)
     found += [Exclusion(supervisor=s.id, drained=True) for s in model.supervisors if s.host in drained]
     for x in exclusions:
@@ -29,14 +28,12 @@ def constrained(
         found += [Exclusion(supervisor=s, topology=t, component=x.component) for t in whose for s in here]
     by_name: dict[str, list[PinSetting]] = {}
     for p in pins:
-        if p.topology in names and p.supervisor not in live:
-            idle.append(f"{p.topology}/{p.component}: pinned to {p.supervisor}, which is not there")
-        elif p.topology in names:
+        if p.topology in names and p.supervisor in live:
             by_name.setdefault(p.topology, []).append(p)
     if len(found) == len(model.exclusions) and not by_name:
-        return model, idle
+        return model
     topologies = [t if t.name not in by_name else _pinned(t, by_name[t.name]) for t in model.topologies]
-    return msgspec.structs.replace(model, exclusions=found, topologies=topologies), idle
+    return msgspec.structs.replace(model, exclusions=found, topologies=topologies)
 
 
 def _pinned(topology: Topology, pins: list[PinSetting]) -> Topology:

@@ -344,7 +344,7 @@ def _rolling(seen: StoreSnapshot) -> frozenset[str]:
 
 def _as_operators_want(belief: ModelWithReadiness, settings: Settings, fallback: str) -> ModelWithReadiness:
     """With drains, pins and exclusions in the model; guessed CPU binds only where Storm's own scheduler keeps to it."""
-    model, _ = constrained(belief.model, settings.drains, settings.pins, settings.exclusions)
+    model = constrained(belief.model, settings.drains, settings.pins, settings.exclusions)
     if not resource_aware(fallback):
         model = with_guesses_that_fit(model, {t for t, r in belief.readiness.items() if not r.ready})
     return replace(belief, model=model)

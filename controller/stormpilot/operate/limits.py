@@ -56,7 +56,7 @@ class Limits:
         t = msgspec.structs.replace(sized, id=own.id, name=own.name, components=components, **rules)
         model = msgspec.structs.replace(model, topologies=[t], exclusions=self.exclusions)
         s = self.settings
-        return constrained(model, s.drains, s.pins, s.exclusions)[0]
+        return constrained(model, s.drains, s.pins, s.exclusions)
 
     def barred(self, model: Model) -> set[str]:
         """Supervisors on which nothing of the topology may run."""

@@ -207,7 +207,7 @@ def test_constraints_that_the_plan_would_break_are_told() -> None:
 
 @pytest.mark.parametrize("verb", ["approve", "rollback"])
 def test_drained_host_is_named_once_for_all_executors_on_it(verb: Verb) -> None:
-    m, _ = constrained(model(), {"host-b"}, (), ())
+    m = constrained(model(), {"host-b"}, (), ())
     found = answered(asked(verb), subject(), m)
     assert found.result == "refused: plan p-7 does not fit any more: drain: host host-b (b) is drained"
 
