@@ -13,7 +13,7 @@ from stormpilot.control.plan_evaluation import PlanEvaluator
 from stormpilot.control.rollout_runner import RolloutRunner
 from stormpilot.control.situation import Situation
 from stormpilot.decide.approval import unwanted
-from stormpilot.decide.budget import moved_executors, restarted_workers
+from stormpilot.decide.budget import moved_executors
 from stormpilot.decide.decision import Decision, skip
 from stormpilot.decide.effect import published
 from stormpilot.decide.judge import Verdict
@@ -21,6 +21,7 @@ from stormpilot.decide.move_strategy import MoveStrategy
 from stormpilot.decide.origin import PlanOrigin
 from stormpilot.decide.reasons import Reason
 from stormpilot.decide.report import Outcome
+from stormpilot.decide.restarts import restarting
 from stormpilot.errors import RefusedError, UsageError
 from stormpilot.messages.core import BasedOn, HistoryEntry
 from stormpilot.messages.moves import MoveState
@@ -231,7 +232,7 @@ def _to_verify(entry: HistoryEntry, verdict: Verdict, situation: Situation) -> M
         now_ms=message.created_at_ms,
         window_s=_window_to_verify_s(observation, t, situation.config),
         moved=moved_executors(topology, placement) if decision.moved_executors else [],
-        workers=restarted_workers(topology, placement),
+        workers=len(restarting(topology, placement)),
         former=as_it_runs(topology).workers,
         promise=decision.promise,
     )

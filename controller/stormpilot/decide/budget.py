@@ -11,19 +11,12 @@ from dataclasses import replace
 from stormpilot.config import BudgetSection
 from stormpilot.decide.decision import Decision
 from stormpilot.decide.reasons import Reason
+from stormpilot.decide.restarts import restarting
 from stormpilot.messages.moves import Spent
 from stormpilot.model.values import Model, Topology, TopologyPlan
 from stormpilot.printable import counted
 
 HOUR_MS = 3_600_000
-
-
-def restarted_workers(topology: Topology, plan: TopologyPlan) -> int:
-    """Workers of the plan that do not run now exactly so."""
-    now: dict[tuple[str, int], set[int]] = {}
-    for a in topology.assignment:
-        now.setdefault((a.supervisor, a.port), set()).add(a.start)
-    return sum(now.get((w.supervisor, w.port)) != {start for start, _ in w.executors} for w in plan.workers)
 
 
 def moved_executors(topology: Topology, plan: TopologyPlan) -> list[int]:
@@ -63,7 +56,7 @@ def hold_what_is_over_budget(
     moving = {t: d for t, d in decisions.items() if d.action != "skip" and d.moved_executors}
     for t in sorted(moving, key=lambda t: (*_urgency(moving[t]), t)):
         d = moving[t]
-        cost = Spent(at_ms=now_ms, executors=d.moved_executors, workers=restarted_workers(topologies[t], plans[t]))
+        cost = Spent(at_ms=now_ms, executors=d.moved_executors, workers=len(restarting(topologies[t], plans[t])))
         if d.reason.row.voluntary and (refusal := _refusal(d, own.get(t, []), cluster, cost, budget)) is not None:
             result[t] = refusal
         elif t not in waiting:

@@ -22,7 +22,7 @@ from dataclasses import replace
 import msgspec
 
 from stormpilot.decide.admit import TopologyState, cool_down_after_repair
-from stormpilot.decide.budget import HOUR_MS, plans_within_the_hour, restarted_workers
+from stormpilot.decide.budget import HOUR_MS, plans_within_the_hour
 from stormpilot.decide.closed_loop import LEAST_RISE, before_own_gain
 from stormpilot.decide.criteria import Criteria
 from stormpilot.decide.decision import Decision
@@ -31,7 +31,7 @@ from stormpilot.decide.memory import Memory
 from stormpilot.decide.move_strategy import SWITCH_S, MoveStrategy
 from stormpilot.decide.predict import Predictions
 from stormpilot.decide.reasons import Reason
-from stormpilot.decide.restarts import RestartTime, held_up_tps, restart_time
+from stormpilot.decide.restarts import RestartTime, held_up_tps, restart_time, restarting
 from stormpilot.decide.returns import Returns, comes_back, coming_back
 from stormpilot.decide.sequential import ENOUGH, evidence
 from stormpilot.decide.trade_off import TradeOff
@@ -394,7 +394,7 @@ class _Case:
     def _restarted_workers(self) -> int:
         if not self.moved or self.subject.new or self._strategy().how == "rolling":
             return 0
-        return restarted_workers(self.topology, self.plans[self.topology.id])
+        return len(restarting(self.topology, self.plans[self.topology.id]))
 
     def _own_load_mhz(self) -> tuple[Mapping[str, float], Mapping[str, float]]:
         own = [t for t in self.then.topologies if t.id == self.topology.id]

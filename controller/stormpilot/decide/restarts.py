@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from stormpilot.messages.controller_state import Restart
-from stormpilot.model.values import Edge, Topology, TopologyPlan
+from stormpilot.messages.rollouts import running_workers
+from stormpilot.model.values import Edge, Topology, TopologyPlan, Worker
 from stormpilot.printable import counted
 
 KEPT_RESTARTS = 50
@@ -50,21 +51,19 @@ def restart_time(
     return RestartTime(statistics.median([*known, *prior]), len(known), prior_from=prior_from)
 
 
+def restarting(topology: Topology, plan: TopologyPlan) -> list[Worker]:
+    """Workers of the plan that do not run now exactly so: Storm starts or restarts them."""
+    now = running_workers({a.start: (a.supervisor, a.port) for a in topology.assignment})
+    return [w for w in plan.workers if now.get((w.supervisor, w.port)) != {start for start, _ in w.executors}]
+
+
 def held_up_tps(topology: Topology, plan: TopologyPlan, traffic: Sequence[Edge]) -> float:
     """Tuples/s held up by a plan: those that arrive in workers that it starts or restarts, and those of spouts there.
 
     Nothing arrives at a spout from another executor. What others would send follows from what arrives at them.
     """
-    now: dict[tuple[str, int], set[int]] = {}
-    for a in topology.assignment:
-        now.setdefault((a.supervisor, a.port), set()).add(a.start)
-    restarting = {
-        start
-        for w in plan.workers
-        if now.get((w.supervisor, w.port)) != {s for s, _ in w.executors}
-        for start, _ in w.executors
-    }
+    moved = {start for w in restarting(topology, plan) for start, _ in w.executors}
     sources = {c.id for c in topology.components if c.kind == "spout"}
-    silent = {e.start for e in topology.executors if e.component in sources} & restarting
+    silent = {e.start for e in topology.executors if e.component in sources} & moved
     own = (e for e in traffic if e.topology == topology.id)
-    return sum(e.rate for e in own if e.to in restarting or e.from_ in silent)
+    return sum(e.rate for e in own if e.to in moved or e.from_ in silent)

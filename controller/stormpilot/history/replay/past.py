@@ -7,8 +7,8 @@ from collections.abc import Collection, Sequence
 
 import msgspec
 
-from stormpilot.decide.budget import moved_executors, restarted_workers
-from stormpilot.decide.restarts import held_up_tps
+from stormpilot.decide.budget import moved_executors
+from stormpilot.decide.restarts import held_up_tps, restarting
 from stormpilot.history.replay.confirm import DAY_MS
 from stormpilot.history.replay.loads import loads
 from stormpilot.history.replay.play import Rules
@@ -60,7 +60,7 @@ def _moved(before: tuple[Topology, int], now: Topology, step: Step, rules: Rules
     if [(e.start, e.end) for e in was.executors] != [(e.start, e.end) for e in now.executors]:
         return
     plan = as_it_runs(now)
-    workers = restarted_workers(was, plan)
+    workers = len(restarting(was, plan))
     if workers:
         held_up = held_up_tps(was, plan, step.model.traffic) * rules.stands_s(now)
         executors = len(moved_executors(was, plan))

@@ -17,12 +17,12 @@ import numpy as np
 
 from stormpilot.config import Config, DecideSection
 from stormpilot.decide.admit import TopologyState, admit
-from stormpilot.decide.budget import moved_executors, restarted_workers
+from stormpilot.decide.budget import moved_executors
 from stormpilot.decide.criteria import Criteria
 from stormpilot.decide.judge import judge
 from stormpilot.decide.memory import Memory
 from stormpilot.decide.reasons import Reason
-from stormpilot.decide.restarts import held_up_tps
+from stormpilot.decide.restarts import held_up_tps, restarting
 from stormpilot.errors import UsageError
 from stormpilot.history.replay.loads import loads
 from stormpilot.history.replay.values import Move, Played, Run, Setting, Step
@@ -170,7 +170,7 @@ class _Player:
         at_ms: int,
         moves: dict[str, Move],
     ) -> None:
-        workers, executors = restarted_workers(topology, plan), len(moved_executors(topology, plan))
+        workers, executors = len(restarting(topology, plan)), len(moved_executors(topology, plan))
         self.held[topology.id] = plan
         self.plan[topology.id] = _message(topology.id, self.setting, plan, at_ms)
         if not workers:
