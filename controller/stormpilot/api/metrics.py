@@ -287,11 +287,8 @@ class _OnScrape(Collector):
     def _rollouts(self, last: CompletedCycle, now_ms: int) -> Iterator[Metric]:
         """Progress of rollouts; topologies without one are not listed."""
         seen = last.observation.seen
-        running = {
-            seen.topologies[t].name: kept.message
-            for t, kept in sorted(seen.rollouts.items())
-            if t in seen.topologies and kept.message is not None and kept.message.running
-        }
+        rollouts = sorted(seen.running_rollouts.items())
+        running = {seen.topologies[t].name: m for t, m in rollouts if t in seen.topologies}
         labels = ["topology"]
         steps = {(t,): float(len(m.steps)) for t, m in running.items()}
         yield _gauge("rollout_steps", "Steps of the running rollout.", labels, steps)

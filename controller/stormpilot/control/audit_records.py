@@ -28,8 +28,8 @@ class AuditRecords:
         `inputs`: hash of the model that it was made on.
         """
         t, plan_id = entry.plan.topology_id, entry.plan.plan_id
-        published = situation.snapshot.plans.get(t)
-        before = None if published is None or published.message is None else published.message.plan_id
+        published = situation.snapshot.plan(t)
+        before = None if published is None else published.plan_id
         result = f"published {plan_id}, {counted(entry.moved_executors, 'executor moves', 'executors move')}"
         result = f"gave up {before}" if entry.gives_up else result
         request = origin.request

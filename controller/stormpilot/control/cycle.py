@@ -12,7 +12,7 @@ from stormpilot.control.outbox import Outbox
 from stormpilot.control.plan_dispatcher import PlanDispatcher
 from stormpilot.control.request_handler import RequestHandler
 from stormpilot.control.reservations import plans_on_their_way
-from stormpilot.control.rollout_gates import resting, running_rollouts
+from stormpilot.control.rollout_gates import resting
 from stormpilot.control.rollout_runner import RolloutRunner
 from stormpilot.control.situation import LostSupervisors, Situation, approved
 from stormpilot.control.sizing_advisor import SizingAdvisor
@@ -82,7 +82,7 @@ class Cycle:
             names={t: s.topology.name for t, s in situation.topologies.items()},
             modes={t: s.mode for t, s in situation.topologies.items()},
         )
-        busy = {*situation.snapshot.settings.requests, *running_rollouts(observation.seen)}
+        busy = {*situation.snapshot.settings.requests, *observation.seen.running_rollouts}
         free = {t: s for t, s in situation.topologies.items() if t not in busy and resting(s, situation) is None}
         verdict, events = self.otd.step(free, situation)
         self.outbox.add(events)
@@ -153,7 +153,7 @@ class Cycle:
                 config, observation.mined, now_ms, {i: t.config for i, t in observation.seen.topologies.items()}
             ),
             denied=self.dispatcher.denied(now_ms),
-            on_their_way=plans_on_their_way(states, running_rollouts(observation.seen), now_ms),
+            on_their_way=plans_on_their_way(states, observation.seen.running_rollouts, now_ms),
         )
 
     def _measured(self, observation: Observation, readiness: ModelWithReadiness) -> dict[str, dict[str, float]]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from stormpilot.control.last_plans import unchanged
 from stormpilot.control.planner_client import PlannerClient
-from stormpilot.control.rollout_gates import aborted, resting, running_rollouts, unanswered_withdrawal
+from stormpilot.control.rollout_gates import aborted, resting, unanswered_withdrawal
 from stormpilot.control.situation import Situation
 from stormpilot.decide.admit import TopologyState, forbidden
 from stormpilot.decide.decision import Decision
@@ -205,7 +205,7 @@ def _mover(situation: Situation) -> str | None:
     for t, d in situation.decisions.items():
         if d.action == "publish" and d.reason.row.must_leave:
             return t
-    for t, m in running_rollouts(situation.snapshot).items():
+    for t, m in situation.snapshot.running_rollouts.items():
         row, state = row_of(m.entry.reason), situation.topologies.get(t)
         if state is None or row is None or not row.must_leave:
             continue

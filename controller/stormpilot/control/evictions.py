@@ -160,9 +160,7 @@ def _may_leave(state: TopologyState, situation: Situation) -> bool:
         or on_its_way(state, config, now_ms)
         or workers_starting(state, now_ms)
     )
-    rollout = situation.snapshot.rollouts.get(state.topology.id)
-    moves = rollout is not None and rollout.message is not None and rollout.message.running
-    return closed is None and not moves
+    return closed is None and state.topology.id not in situation.snapshot.running_rollouts
 
 
 def _kept(topology_id: str, planned: Collection[str], order: Sequence[str], situation: Situation) -> bool:

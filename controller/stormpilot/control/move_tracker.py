@@ -11,7 +11,6 @@ import structlog
 
 from stormpilot.control.current_config import CurrentConfig
 from stormpilot.control.outbox import Outbox
-from stormpilot.control.rollout_gates import running_rollouts
 from stormpilot.decide.admit import as_planned
 from stormpilot.decide.effect import WINDOW_SLACK, Facts, effect_of, give_up_rollback, never_ran, step
 from stormpilot.decide.events import Event
@@ -70,7 +69,7 @@ class MoveTracker:
         self._unwritten &= ids
         self._failures = {t: why for t, why in self._failures.items() if t in ids}
         moves = {t.id: snapshot.moves.get(t.id, MoveState(topology_id=t.id)) for t in model.topologies}
-        going_back = {t for t, m in running_rollouts(snapshot).items() if m.entry.reason == Reason.ROLLBACK_EFFECT}
+        going_back = {t for t, m in snapshot.running_rollouts.items() if m.entry.reason == Reason.ROLLBACK_EFFECT}
         for topology in model.topologies:
             t, before = topology.id, moves[topology.id]
             if (begun := self._untold.pop(t, None)) is not None and begun.after == before:
@@ -157,8 +156,7 @@ class MoveTracker:
     def _facts_unmeasured(self, topology: Topology, observation: Observation) -> Facts:
         """The facts about a topology, without measurements."""
         snapshot = observation.seen
-        published = snapshot.plans.get(topology.id)
-        plan = None if published is None else published.message
+        plan = snapshot.plan(topology.id)
         known = None if observation.belief is None else observation.belief.readiness.get(topology.id)
         return Facts(
             topology=topology.name,
@@ -178,8 +176,7 @@ class MoveTracker:
         running: Mapping[str, float] | None,
     ) -> Facts:
         facts, now_ms = self._facts_unmeasured(topology, observation), observation.at_ms
-        published = observation.seen.plans.get(topology.id)
-        plan = None if published is None else published.message
+        plan = observation.seen.plan(topology.id)
         if plan is not None and {w.supervisor for w in plan.workers} <= {s.id for s in model.supervisors}:
             silent, down = _silent(state, topology, observation), _down(state, plan, observation)
             facts = replace(facts, silent=silent, down=down)

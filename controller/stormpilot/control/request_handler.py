@@ -17,7 +17,6 @@ import structlog
 from stormpilot.control.audit_records import AuditRecords
 from stormpilot.control.evictions import EvictionProposer
 from stormpilot.control.partners import Entries, Partners, Room
-from stormpilot.control.rollout_gates import running_rollouts
 from stormpilot.control.situation import Situation
 from stormpilot.decide.admit import TopologyState
 from stormpilot.decide.approval import still_waiting
@@ -137,7 +136,7 @@ class RequestHandler:
             config.planner.traffic,
             room.holders,
             room.others,
-            moving=topology_id in running_rollouts(situation.snapshot),
+            moving=topology_id in situation.snapshot.running_rollouts,
         )
         gives_up = outcome.plan is not None and entry is not None and entry.gives_up
         if entry is not None and gives_up and not self.evictions.stands(topology_id, entry.text, situation):

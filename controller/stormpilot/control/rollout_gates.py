@@ -16,21 +16,14 @@ from stormpilot.messages.rollouts import Rollout
 from stormpilot.model.constraints import misplaced
 from stormpilot.model.subset import with_plans
 from stormpilot.observe.observer import Observation
-from stormpilot.observe.reader import StoreSnapshot
 from stormpilot.rollout.peer_capacity import Routable, routable
-
-
-def running_rollouts(snapshot: StoreSnapshot) -> dict[str, Rollout]:
-    """Rollouts that go on, by topology id."""
-    return {t: v.message for t, v in snapshot.rollouts.items() if v.message is not None and v.message.running}
 
 
 def routables(observation: Observation, topology_ids: Collection[str]) -> dict[str, Routable]:
     """Routable parts of these topologies now."""
     snapshot = observation.seen
-    tables = {t: v.message for t, v in snapshot.tables.items()}
     return {
-        t: routable(snapshot.topologies[t], tables.get(t), observation.rates.get(t, {}))
+        t: routable(snapshot.topologies[t], snapshot.table(t), observation.rates.get(t, {}))
         for t in topology_ids
         if t in snapshot.topologies
     }
@@ -39,7 +32,7 @@ def routables(observation: Observation, topology_ids: Collection[str]) -> dict[s
 def waiting_for_rollouts(situation: Situation) -> Verdict | None:
     """Topologies that stay as they are while their rollout goes on; repairs and drains go before."""
     found = {}
-    for t, m in running_rollouts(situation.snapshot).items():
+    for t, m in situation.snapshot.running_rollouts.items():
         state = situation.undecided.get(t)
         if state is None or state.degraded or forbidden_target(m, situation):
             continue

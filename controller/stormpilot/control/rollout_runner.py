@@ -16,7 +16,7 @@ import structlog
 from stormpilot.control.current_config import CurrentConfig
 from stormpilot.control.outbox import Outbox
 from stormpilot.control.reservations import as_placement
-from stormpilot.control.rollout_gates import forbidden_target, routables, running_rollouts
+from stormpilot.control.rollout_gates import forbidden_target, routables
 from stormpilot.control.situation import LostSupervisors, Situation
 from stormpilot.decide.admit import TopologyState, blacked_out, forbidden
 from stormpilot.decide.effect import Promise, effect_of, not_started
@@ -79,10 +79,9 @@ class RolloutRunner:
         `ConflictError` while they cannot.
         """
         t, now_ms = topology.id, entry.plan.created_at_ms
-        published_plan = observation.seen.plans.get(t)
-        standing = None if published_plan is None or published_plan.message is None else published_plan.message.plan_id
+        standing = observation.seen.plan(t)
         facts = self._facts(t, observation, {})
-        before = running_rollouts(observation.seen).get(t)
+        before = observation.seen.running_rollouts.get(t)
         back = None if before is None else self._replaced(before, facts, observation)
         m = Rollout(
             topology_id=t,
@@ -91,7 +90,7 @@ class RolloutRunner:
             since_ms=now_ms,
             started_at_ms=now_ms,
             started_by=self.name,
-            standing_plan_id=standing,
+            standing_plan_id=None if standing is None else standing.plan_id,
             former=as_it_runs(facts),
             cpu_mhz={e.start: round(e.cpu_mhz) for e in topology.executors},
             window_s=window_s,
@@ -125,7 +124,7 @@ class RolloutRunner:
 
         Those whose workers restart get them as soon as they work.
         """
-        m = running_rollouts(observation.seen).get(topology_id)
+        m = observation.seen.running_rollouts.get(topology_id)
         if m is None:
             return []
         over = given_back(m, self._facts(topology_id, observation, {}), "OVERTAKEN", f"by plan {plan_id}")
@@ -139,7 +138,7 @@ class RolloutRunner:
 
         What somebody else writes just then stays as it is.
         """
-        running = running_rollouts(observation.seen)
+        running = observation.seen.running_rollouts
         for t in sorted({*running, *observation.seen.tables}):
             steps: list[Step] = []
             if (m := running.get(t)) is not None:
@@ -147,8 +146,8 @@ class RolloutRunner:
                     self.publisher.paths.rollout(t), encode(m.shifted(by_ms)), observation.seen.rollouts[t].version
                 )
                 steps.append(put)
-            if (table := observation.seen.tables.get(t)) is not None and table.message is not None:
-                steps += self._table_step(t, table.message.shifted(by_ms), observation, "the clock was set")
+            if (table := observation.seen.table(t)) is not None:
+                steps += self._table_step(t, table.shifted(by_ms), observation, "the clock was set")
             with self._contained(t):
                 if steps:
                     self.publisher.write(steps)
@@ -165,12 +164,12 @@ class RolloutRunner:
             for v in snapshot.tables.values()
         ) or any(w.due_since_ms is not None for w in self._watches.values())
         broken = any(v.message is None for v in snapshot.rollouts.values())
-        return bool(running_rollouts(observation.seen)) or open_ or broken
+        return bool(observation.seen.running_rollouts) or open_ or broken
 
     def tick(self, situation: Situation) -> None:
         """Look once at every rollout, and at tables in which something is left to do."""
         self._begun, observation = False, situation.observation
-        running = running_rollouts(observation.seen)
+        running = observation.seen.running_rollouts
         ids = {*running, *observation.seen.tables}
         self._watches = {t: w for t, w in self._watches.items() if t in ids}
         self._failures = {t: w for t, w in self._failures.items() if t in ids or t in observation.seen.rollouts}
@@ -187,8 +186,8 @@ class RolloutRunner:
                         held = held or "a step of another topology"
                     if self._step(t, running[t], observation, held, forbidden_target(running[t], situation)):
                         busy.append(t)
-                elif observation.seen.tables[t].message is not None:
-                    self._finish_interrupted(t, observation)
+                elif (table := observation.seen.table(t)) is not None:
+                    self._finish_interrupted(t, table, observation)
         for t, kept in observation.seen.rollouts.items():
             if kept.message is None:
                 with self._contained(t):
@@ -273,16 +272,14 @@ class RolloutRunner:
     def _facts(self, t: str, observation: Observation, newest: Mapping[Reading, TaskLoad]) -> Facts:
         snapshot, readiness = observation.seen, observation.belief
         assert readiness is not None
-        table = snapshot.tables.get(t)
-        routes = None if table is None else table.message
-        plan = snapshot.plans.get(t)
+        routes, plan = snapshot.table(t), snapshot.plan(t)
         ages_s = {task: r.age_s for task, r in observation.rates[t].items()}
         return Facts(
             now_ms=observation.at_ms,
             snapshot=snapshot.topologies[t],
             supervisors=frozenset(s.id for s in readiness.model.supervisors),
             routes=routes,
-            plan_id=None if plan is None or plan.message is None else plan.message.plan_id,
+            plan_id=None if plan is None else plan.plan_id,
             status=snapshot.statuses.get(t),
             silent=silent_tasks(snapshot.topologies[t], ages_s),
             processes=processes_of(newest),
@@ -347,10 +344,8 @@ class RolloutRunner:
 
     # --- what is left over --------------------------------------------------------------------------------------------
 
-    def _finish_interrupted(self, t: str, observation: Observation) -> None:
+    def _finish_interrupted(self, t: str, table: Routes, observation: Observation) -> None:
         """Tasks that drained and keyed state that arrived, where a command was cut off before it took note of it."""
-        table = observation.seen.tables[t].message
-        assert table is not None
         watch = self._watch(t, "interrupted")
         facts = replace(self._facts(t, observation, {}), idle=watch.idle_tasks())
         after, _, messages = settled_table(facts, self.current.config.rollout)
@@ -368,8 +363,7 @@ class RolloutRunner:
         snapshot = observation.seen.topologies.get(t)
         if snapshot is None or observation.belief is None:
             return
-        table = observation.seen.tables.get(t)
-        after = None if table is None else table.message
+        after = observation.seen.table(t)
         known = {c.id for c in snapshot.components}
         for route in [] if after is None else [r for r in after.components if r.component in known]:
             resting = sorted({*route_in_force(snapshot, route.component, None).active} - {*route.active})

@@ -33,8 +33,8 @@ class StatusLog:
 
 
 def _log(change: StatusChange, snapshot: StoreSnapshot) -> None:
-    status, published = change.status, snapshot.plans.get(change.topology_id)
-    if published is None or published.message is None or status.plan_id is None:
+    status, plan = change.status, snapshot.plan(change.topology_id)
+    if plan is None or status.plan_id is None:
         return
     say = log.warning if change.failed else log.info
     say(
@@ -42,7 +42,7 @@ def _log(change: StatusChange, snapshot: StoreSnapshot) -> None:
         topology=change.topology,
         plan=status.plan_id,
         code=status.code,
-        **_after(status, published.message),
+        **_after(status, plan),
         text=status.text,
     )
 

@@ -178,9 +178,8 @@ class Observer:
         self._placements = {t: p for t, p in self._placements.items() if t in seen.topologies}
         self._assigned = {t: p for t, p in self._assigned.items() if t in seen.topologies}
         self._read_placements = {t: p for t, p in self._read_placements.items() if t in seen.topologies}
-        tables = {t: v.message for t, v in seen.tables.items()}
         oldest_ms = self._oldest_ms(now_ms)
-        since_ms = {t: self._since_ms(s, tables.get(t), oldest_ms, now_ms) for t, s in seen.topologies.items()}
+        since_ms = {t: self._since_ms(s, seen.table(t), oldest_ms, now_ms) for t, s in seen.topologies.items()}
         window_ms = self._load.window_s * 1000
         rates = {t: self._history.rates(t, since_ms[t], now_ms) for t in self._topology_ids}
         self._cpu.keep_only(set(self._topology_ids))
@@ -200,7 +199,7 @@ class Observer:
             belief = replace(belief, model=in_use.limited(belief.model))
             belief = _as_operators_want(belief, seen.settings, seen.cluster.shim.fallback)
         followed = {t: m.published_at_ms for t, m in seen.moves.items() if m.phase in ("moving", "measuring")}
-        self._followed = frozenset(followed) | _rolling(seen)
+        self._followed = frozenset(followed) | seen.running_rollouts.keys()
         return Observation(
             now_ms,
             seen,
@@ -244,10 +243,9 @@ class Observer:
         self, seen: StoreSnapshot, cluster: ClusterSnapshot, rates: Mapping[str, Rates], now_ms: int
     ) -> ModelWithReadiness:
         tables = {t: v.message for t, v in seen.tables.items() if v.message is not None}
-        for t in _rolling(seen) & tables.keys() & seen.topologies.keys():
-            rollout = seen.rollouts[t].message
-            assert rollout is not None
-            tables[t] = as_before_the_step(tables[t], rollout, seen.topologies[t])
+        for t, rollout in seen.running_rollouts.items():
+            if t in tables and t in seen.topologies:
+                tables[t] = as_before_the_step(tables[t], rollout, seen.topologies[t])
         if seen.controller is not None:
             self._hosts = remembered(seen.controller.capacities, cluster.supervisors) | self._hosts
         loads = {t: self._history.newest(t).values() for t in seen.topologies}
@@ -335,11 +333,6 @@ def _with_clock(r: Readiness, ahead_ms: int) -> Readiness:
     apart = f"{abs(ahead_ms) / 60_000:,.0f} min {'ahead of' if ahead_ms > 0 else 'behind'}"
     text = f"{r.text}; reports are refused: {apart} the controller's clock (stormpilot doctor compares clocks)"
     return replace(r, text=text)
-
-
-def _rolling(seen: StoreSnapshot) -> frozenset[str]:
-    """Topologies (ids) with a rollout that goes on."""
-    return frozenset(t for t, v in seen.rollouts.items() if v.message is not None and v.message.running)
 
 
 def _as_operators_want(belief: ModelWithReadiness, settings: Settings, fallback: str) -> ModelWithReadiness:

@@ -102,6 +102,21 @@ class StoreSnapshot:
         """Whether a topology of this name is paused, by itself or with all others."""
         return bool({ALL, setting_key(name)} & self.paused)
 
+    @property
+    def running_rollouts(self) -> dict[str, Rollout]:
+        """Rollouts that go on, by topology id."""
+        return {t: v.message for t, v in self.rollouts.items() if v.message is not None and v.message.running}
+
+    def plan(self, topology_id: str) -> PlanMessage | None:
+        """The published plan of a topology; None: there is none, or it cannot be read."""
+        published = self.plans.get(topology_id)
+        return None if published is None else published.message
+
+    def table(self, topology_id: str) -> Routes | None:
+        """The routing table of a topology; None: there is none, or it cannot be read."""
+        kept = self.tables.get(topology_id)
+        return None if kept is None else kept.message
+
     def mode_setting(self, name: str) -> ModeSetting | None:
         """The mode that an operator set for a topology of this name alone."""
         return self.modes.get(setting_key(name))

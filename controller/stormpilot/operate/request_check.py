@@ -51,7 +51,7 @@ def check(operator: Operator, verb: Verb, snapshot: TopologySnapshot, entry: His
         mode=mode_of(seen, name, snapshot.id)[0] or "act",
         paused=seen.is_paused(name),
         frozen=seen.settings.frozen.get(setting_key(name)) or seen.settings.frozen.get(ALL),
-        plan=None if published is None else published.message,
+        plan=seen.plan(snapshot.id),
         plan_since_ms=0 if newest or published is None else published.since_ms,
     )
     closed = forbidden(subject, [], 0, DecideSection())
@@ -64,8 +64,7 @@ def check(operator: Operator, verb: Verb, snapshot: TopologySnapshot, entry: His
     problems = _problems(entry, subject, model, {})
     if problems and verb == "approve":  # it may trade places with others
         problems = _problems(entry, subject, model, _proposed_with(operator, entry, seen))
-    rollout = seen.rollouts.get(snapshot.id)
-    moving = rollout is not None and rollout.message is not None and rollout.message.running
+    moving = snapshot.id in seen.running_rollouts
     why = refusal(verb, entry, subject, problems, operator.now_ms, max_age_s, measured=False, moving=moving)
     if why:
         raise RefusedError(f"{name}: {why}")
