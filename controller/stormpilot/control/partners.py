@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from stormpilot.control.reservations import as_placement
 from stormpilot.control.situation import Situation
-from stormpilot.decide.requests import unfit
+from stormpilot.decide.requests import Room, unfit
 from stormpilot.messages.core import HistoryEntry
-from stormpilot.model.values import Model
 from stormpilot.publish.publisher import Publisher
 
 Entries = Mapping[str, HistoryEntry]
 """Proposals by topology id."""
-
-
-class Room(NamedTuple):
-    """Surroundings of a plan that `unfit` checks it against."""
-
-    part: Model
-    holders: Mapping[tuple[str, int], str]
-    others: Sequence[HistoryEntry]
 
 
 @dataclass(frozen=True)
@@ -88,7 +78,7 @@ class Partners:
 
     def _unfit(self, topology_id: str, together: Entries, situation: Situation) -> bool:
         room = self.room(topology_id, together, situation)
-        return bool(unfit(together[topology_id], situation.topologies[topology_id], *room))
+        return bool(unfit(together[topology_id], situation.topologies[topology_id], room))
 
     def _plan_set(self, topology_id: str, entry: HistoryEntry, situation: Situation) -> dict[str, HistoryEntry]:
         """The other proposals of its plan set that still lie there, of topologies of which nothing else is asked."""

@@ -16,7 +16,7 @@ import structlog
 
 from stormpilot.control.audit_records import AuditRecords
 from stormpilot.control.evictions import EvictionProposer
-from stormpilot.control.partners import Entries, Partners, Room
+from stormpilot.control.partners import Entries, Partners
 from stormpilot.control.situation import Situation
 from stormpilot.decide.admit import TopologyState
 from stormpilot.decide.approval import still_waiting
@@ -24,7 +24,7 @@ from stormpilot.decide.decision import Decision, skip
 from stormpilot.decide.judge import Verdict
 from stormpilot.decide.origin import AnsweredRequest
 from stormpilot.decide.reasons import Reason
-from stormpilot.decide.requests import RequestOutcome, answer
+from stormpilot.decide.requests import RequestOutcome, Room, answer
 from stormpilot.messages.core import HistoryEntry
 from stormpilot.messages.settings import Request
 from stormpilot.publish.publisher import NOT_OURS, Publisher
@@ -123,19 +123,17 @@ class RequestHandler:
             dated = self.publisher.by_our_clock(request.entry, situation.now_ms)
             request = msgspec.structs.replace(request, entry=dated)
         config, entry = situation.config, None if request is None else request.entry
-        room = Room(situation.part_for({topology_id}), {}, [])
+        room = Room(situation.part_for({topology_id}))
         if entry is not None:
             room = self.partners.room(topology_id, together or {topology_id: entry}, situation)
         outcome = answer(
             request,
             situation.topologies[topology_id],
-            room.part,
+            room,
             *situation.lost,
             config.decide,
             situation.now_ms,
             config.planner.traffic,
-            room.holders,
-            room.others,
             moving=topology_id in situation.snapshot.running_rollouts,
         )
         gives_up = outcome.plan is not None and entry is not None and entry.gives_up
@@ -181,9 +179,8 @@ class RequestHandler:
         for t, entry in together.items():
             if t != state.topology.id and self.partners.needs_approval(t, entry, situation):
                 continue
-            part, holders, others = self.partners.room(t, together, situation)
-            subject, config = situation.topologies[t], situation.config.decide
-            decision = still_waiting(entry, subject, part, config, situation.now_ms, holders, others, state)
+            room, subject = self.partners.room(t, together, situation), situation.topologies[t]
+            decision = still_waiting(entry, subject, room, situation.config.decide, situation.now_ms, state)
             if decision is None:
                 return {}
             found[t] = decision

@@ -17,6 +17,7 @@ from stormpilot.decide.judge import Verdict
 from stormpilot.decide.memory import Memory
 from stormpilot.decide.origin import AnsweredRequest, origin_of
 from stormpilot.decide.report import Outcome
+from stormpilot.decide.requests import Room
 from stormpilot.messages.controller_state import Restart
 from stormpilot.messages.core import HistoryEntry
 from stormpilot.messages.moves import MoveState
@@ -153,8 +154,8 @@ class Situation:
     def stands(self, topology_id: str, proposal: HistoryEntry) -> bool:
         """Whether a proposal of a topology is young enough to be approved, and still fits."""
         holders = self.slot_holders(as_placement(topology_id, proposal.plan.workers))
-        subject, alone = self.topologies[topology_id], self.part_for({topology_id})
-        return stands(proposal, subject, alone, self.config.decide, self.now_ms, holders)
+        room = Room(self.part_for({topology_id}), holders)
+        return stands(proposal, self.topologies[topology_id], room, self.config.decide, self.now_ms)
 
     @cached_property
     def among_proposals(self) -> Situation:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from shlex import quote
 
@@ -10,9 +10,8 @@ from stormpilot.config import DecideSection
 from stormpilot.decide.admit import TopologyState
 from stormpilot.decide.decision import Decision, skip
 from stormpilot.decide.reasons import Reason
-from stormpilot.decide.requests import NOBODY, Holders, unfit
+from stormpilot.decide.requests import Room, unfit
 from stormpilot.messages.core import HistoryEntry
-from stormpilot.model.values import Model
 
 
 def with_approval(decisions: Mapping[str, Decision], states: Mapping[str, TopologyState]) -> dict[str, Decision]:
@@ -48,14 +47,12 @@ def unwanted(decision: Decision) -> Decision | None:
 def still_waiting(
     proposal: HistoryEntry,
     subject: TopologyState,
-    alone: Model,
+    room: Room,
     config: DecideSection,
     now_ms: int,
-    holders: Holders = NOBODY,
-    others: Sequence[HistoryEntry] = (),
     approver: TopologyState | None = None,
 ) -> Decision | None:
-    """APPROVAL_NEEDED while a young proposal that still fits waits: then no other plan is made. Arguments: `stands`.
+    """APPROVAL_NEEDED while a young proposal that still fits waits: then no other plan is made.
 
     `approver`: the topology whose plan has to be approved, where it is not this one's.
     """
@@ -63,24 +60,16 @@ def still_waiting(
         return None
     if subject.new or subject.degraded or subject.asked:
         return None
-    if not stands(proposal, subject, alone, config, now_ms, holders, others):
+    if not stands(proposal, subject, room, config, now_ms):
         return None
     until_ms, name = _until_ms(proposal, config), (approver or subject).topology.name
     text = f"plan {proposal.plan.plan_id} ({proposal.text}) waits for `stormpilot approve {quote(name)}`"
     return skip(subject.topology.id, Reason.APPROVAL_NEEDED, text, until_ms=until_ms)
 
 
-def stands(
-    proposal: HistoryEntry,
-    subject: TopologyState,
-    alone: Model,
-    config: DecideSection,
-    now_ms: int,
-    holders: Holders = NOBODY,
-    others: Sequence[HistoryEntry] = (),
-) -> bool:
-    """Whether a proposal is young enough to be approved, and still fits; `alone`, `holders`, `others` as in `unfit`."""
-    return young(proposal, config, now_ms) and not unfit(proposal, subject, alone, holders, others)
+def stands(proposal: HistoryEntry, subject: TopologyState, room: Room, config: DecideSection, now_ms: int) -> bool:
+    """Whether a proposal is young enough to be approved, and still fits."""
+    return young(proposal, config, now_ms) and not unfit(proposal, subject, room)
 
 
 def young(proposal: HistoryEntry, config: DecideSection, now_ms: int) -> bool:

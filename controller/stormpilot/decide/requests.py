@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from stormpilot.config import DecideSection
 from stormpilot.decide.admit import TopologyState, forbidden, on_its_way, workers_starting
@@ -22,9 +23,20 @@ from stormpilot.printable import counted
 
 SHOWN_PROBLEMS = 3
 
-Holders = Mapping[tuple[str, int], str]
-"""Names of topologies by slot (supervisor, port)."""
-NOBODY: Holders = {}
+NOBODY: Mapping[tuple[str, int], str] = {}
+
+
+class Room(NamedTuple):
+    """Surroundings of a plan of one topology.
+
+    `part`: the topology on what others leave of the cluster, with the topologies of `others`. `holders`: by slot
+    (supervisor, port), names of topologies that have slots of the plan, or get them by plans on their way. `others`:
+    plans of other topologies that are applied with it, and leave it their room.
+    """
+
+    part: Model
+    holders: Mapping[tuple[str, int], str] = NOBODY
+    others: Sequence[HistoryEntry] = ()
 
 
 @dataclass(frozen=True)
@@ -49,18 +61,16 @@ class RequestOutcome:
 def answer(
     request: Request | None,
     subject: TopologyState,
-    alone: Model,
+    room: Room,
     lost: list[str],
     known: int,
     config: DecideSection,
     now_ms: int,
     traffic: Traffic = "measured",
-    holders: Holders = NOBODY,
-    others: Sequence[HistoryEntry] = (),
     *,
     moving: bool = False,
 ) -> RequestOutcome:
-    """Decide about the request for the topology of `subject` (None: one that cannot be read); the others as in `unfit`.
+    """Decide about the request for the topology of `subject` (None: one that cannot be read).
 
     `lost`: supervisors that went, of `known`. `moving`: as in `refusal`.
     """
@@ -79,27 +89,11 @@ def answer(
         return RequestOutcome(done=False, decision=waiting)
     if request.verb == "replan":
         return RequestOutcome(done=False, lift_hold=subject.hold is not None)
-    return _publish(request, subject, alone, config, now_ms, traffic, holders, others, moving)
+    return _publish(request, subject, room, config, now_ms, traffic, moving)
 
 
-def unfit(
-    entry: HistoryEntry,
-    subject: TopologyState,
-    alone: Model,
-    holders: Holders = NOBODY,
-    others: Sequence[HistoryEntry] = (),
-) -> list[Violation]:
-    """Why a plan made earlier cannot be applied to what runs now; empty when it can.
-
-    Parameters
-    ----------
-    alone
-        The topology on what others leave of the cluster; with the topologies of `others`.
-    holders
-        Topologies that have slots of the plan, or get them by plans on their way.
-    others
-        Plans of other topologies that are applied with it, and leave it their room.
-    """
+def unfit(entry: HistoryEntry, subject: TopologyState, room: Room) -> list[Violation]:
+    """Why a plan made earlier cannot be applied to what runs now; empty when it can."""
     t, plan = subject.topology, entry.plan
     if plan.topology_id != t.id:
         return [Violation("topology", f"it is a plan of {plan.topology_id}, not of {t.id}", [])]
@@ -114,12 +108,12 @@ def unfit(
         text = f"the executors are others now ({gone} of the plan are gone, {new} are new): was it rebalanced?"
         return [Violation("executor-once", text, [])]
     problems: list[Violation] = []
-    slots = {s.id: set(s.slots) for s in alone.supervisors}
-    hosts = {s.id: s.host for s in alone.supervisors}
+    slots = {s.id: set(s.slots) for s in room.part.supervisors}
+    hosts = {s.id: s.host for s in room.part.supervisors}
     for w in plan.workers:
         held = [(t.id, start) for start, _ in w.executors]
-        if (w.supervisor, w.port) in holders:
-            text = f"slot {w.supervisor}:{w.port} is held by {holders[w.supervisor, w.port]}"
+        if (w.supervisor, w.port) in room.holders:
+            text = f"slot {w.supervisor}:{w.port} is held by {room.holders[w.supervisor, w.port]}"
             problems.append(Violation("slot-one-topology", text, held))
         elif w.supervisor not in slots:
             problems.append(Violation("slot-exists", f"supervisor {w.supervisor} is not there", held))
@@ -128,7 +122,7 @@ def unfit(
             problems.append(Violation("slot-exists", text, held))
     problems = problems or [
         v
-        for v in violations(alone, plan_of_entry(entry, *others))
+        for v in violations(room.part, plan_of_entry(entry, *room.others))
         if not v.executors or any(topology_id == t.id for topology_id, _ in v.executors)
     ]
     return list({str(v): v for v in problems}.values())
@@ -192,12 +186,10 @@ def plan_of_entry(entry: HistoryEntry, *others: HistoryEntry) -> Plan:
 def _publish(
     request: Request,
     subject: TopologyState,
-    alone: Model,
+    room: Room,
     config: DecideSection,
     now_ms: int,
     traffic: Traffic,
-    holders: Holders,
-    others: Sequence[HistoryEntry],
     moving: bool,
 ) -> RequestOutcome:
     """An approved plan, or the one to roll back to."""
@@ -205,14 +197,14 @@ def _publish(
     if entry is None:
         return _refused("it names no plan")
     plan_id = entry.plan.plan_id
-    problems = unfit(entry, subject, alone, holders, others)
+    problems = unfit(entry, subject, room)
     if why := refusal(request.verb, entry, subject, problems, now_ms, config.approval_max_age_s, moving=moving):
         return _refused(why)
     note = ""
     if problems:  # of a rollback, about CPU: it ran like this before, and start-up alone may use more than the limit
         note = f"over the CPU limit by what is measured now: {'; '.join(v.text for v in problems)}"
     plan = plan_of_entry(entry)
-    predictions = predict_each(isolated(alone, t.id), plan, traffic)
+    predictions = predict_each(isolated(room.part, t.id), plan, traffic)
     seen = predictions.by_topology[t.id]
     moved = seen.moved
     promise, rest = None, ""

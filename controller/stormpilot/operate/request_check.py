@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from stormpilot.config import DecideSection, LoadSection
 from stormpilot.decide.admit import TopologyState, forbidden
 from stormpilot.decide.reasons import row_of
-from stormpilot.decide.requests import refusal, unfit
+from stormpilot.decide.requests import Room, refusal, unfit
 from stormpilot.errors import RefusedError
 from stormpilot.messages.core import HistoryEntry, TopologySnapshot
 from stormpilot.messages.settings import ALL, Verb, setting_key
@@ -76,7 +76,7 @@ def _problems(
     """Problems that `unfit` finds where the plans of others are applied with it."""
     together = {subject.topology.id, *others}
     holders = {(a.supervisor, a.port): t.name for t in model.topologies if t.id not in together for a in t.assignment}
-    return unfit(entry, subject, subset(model, together), holders, list(others.values()))
+    return unfit(entry, subject, Room(subset(model, together), holders, list(others.values())))
 
 
 def _proposed_with(operator: Operator, entry: HistoryEntry, seen: StoreSnapshot) -> dict[str, HistoryEntry]:

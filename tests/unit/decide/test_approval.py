@@ -11,6 +11,7 @@ from stormpilot.decide.decision import Decision
 from stormpilot.decide.judge import Verdict
 from stormpilot.decide.memory import Memory
 from stormpilot.decide.reasons import Reason
+from stormpilot.decide.requests import Room
 from stormpilot.messages.core import HistoryEntry, Worker, plan_checksum
 
 CONFIG = DecideSection(approval_max_age_s=900)
@@ -47,15 +48,15 @@ def proposal(age_s: float) -> HistoryEntry:
 
 def test_no_other_plan_is_made_while_one_waits_that_is_young_and_fits() -> None:
     who = subject(approval=True)
-    found = still_waiting(proposal(60), who, model(), CONFIG, NOW_MS)
+    found = still_waiting(proposal(60), who, Room(model()), CONFIG, NOW_MS)
     assert found is not None
     assert (found.reason, found.text) == (
         Reason.APPROVAL_NEEDED,
         "plan p-7 (GAIN: much) waits for `stormpilot approve flights`",
     )
     assert found.until_ms == NOW_MS + 840_000
-    assert still_waiting(proposal(900), who, model(), CONFIG, NOW_MS) is None
-    assert still_waiting(proposal(60), who, model(limit_mhz=300.0), CONFIG, NOW_MS) is None
+    assert still_waiting(proposal(900), who, Room(model()), CONFIG, NOW_MS) is None
+    assert still_waiting(proposal(60), who, Room(model(limit_mhz=300.0)), CONFIG, NOW_MS) is None
 
 
 def test_what_is_pressing_is_planned_anew() -> None:
@@ -64,4 +65,4 @@ def test_what_is_pressing_is_planned_anew() -> None:
         subject(approval=True, asked=True),
         replace(subject(), approval=False),
     ):
-        assert still_waiting(proposal(60), who, model(), CONFIG, NOW_MS) is None
+        assert still_waiting(proposal(60), who, Room(model()), CONFIG, NOW_MS) is None

@@ -12,7 +12,7 @@ from stormpilot.config import DecideSection
 from stormpilot.decide.admit import TopologyState
 from stormpilot.decide.effect import Promise
 from stormpilot.decide.reasons import Reason
-from stormpilot.decide.requests import RequestOutcome, answer
+from stormpilot.decide.requests import RequestOutcome, Room, answer
 from stormpilot.messages.core import EffectPart, HistoryEntry, PlanMessage, Worker, plan_checksum
 from stormpilot.messages.settings import Hold, Request, Verb
 from stormpilot.model.constraints import constrained
@@ -56,8 +56,8 @@ def answered(
     on = on or model(who.topology)
     gone = [f"s{i}" for i in range(lost)]
     others = {(a.supervisor, a.port): t.name for t in on.topologies if t.id != who.topology.id for a in t.assignment}
-    alone = subset(on, {who.topology.id})
-    return answer(request, who, alone, gone, 3 + lost, CONFIG, NOW_MS, holders=others)
+    room = Room(subset(on, {who.topology.id}), others)
+    return answer(request, who, room, gone, 3 + lost, CONFIG, NOW_MS)
 
 
 def test_approved_plan_is_published_as_it_was_made_and_ends_a_hold() -> None:
