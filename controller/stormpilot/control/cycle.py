@@ -14,7 +14,7 @@ from stormpilot.control.request_handler import RequestHandler
 from stormpilot.control.reservations import plans_on_their_way
 from stormpilot.control.rollout_gates import resting
 from stormpilot.control.rollout_runner import RolloutRunner
-from stormpilot.control.situation import LostSupervisors, Situation, approved
+from stormpilot.control.situation import Situation, approved
 from stormpilot.control.sizing_advisor import SizingAdvisor
 from stormpilot.control.status_log import StatusLog
 from stormpilot.control.topology_state import topology_states
@@ -138,7 +138,7 @@ class Cycle:
     ) -> Situation:
         config, epoch, now_ms = self.current.config, self.publisher.epoch.number, observation.at_ms
         live = [s.id for s in readiness.model.supervisors]
-        lost = LostSupervisors(*self.memory.lost(live, now_ms, config.decide.lost_supervisor_grace_s))
+        lost = self.memory.lost(live, now_ms, config.decide.lost_supervisor_grace_s)
         states = topology_states(observation, config.decide, self.memory, moves, self.publisher.paths, epoch)
         return Situation(
             observation=observation,

@@ -100,7 +100,7 @@ class DrainProposer:
         for t, state in states.items():
             text, held = why[t][1], settings.hold_transactions.get(t)
             overruled = held is not None and settings.overrule(state.topology.name, held)
-            refusal = admit_leaving(state, *situation.lost, decide, situation.now_ms, overruled=overruled)
+            refusal = admit_leaving(state, situation.lost, decide, situation.now_ms, overruled=overruled)
             refusal = refusal or _left_alone(state, situation)
             if refusal is not None:
                 waiting[t] = replace(refusal, text=f"{refusal.text} ({text})")
@@ -210,6 +210,6 @@ def _mover(situation: Situation) -> str | None:
         if state is None or row is None or not row.must_leave:
             continue
         between = m.phase == "ready"
-        if not (between and (m.paused_by or forbidden(state, *situation.lost, situation.config.decide))):
+        if not (between and (m.paused_by or forbidden(state, situation.lost, situation.config.decide))):
             return t
     return whose_move(situation.topologies, situation.config.decide, situation.now_ms)

@@ -154,7 +154,7 @@ def _may_leave(state: TopologyState, situation: Situation) -> bool:
     if not any(fnmatch.fnmatchcase(state.topology.name, pattern) for pattern in config.evict):
         return False
     closed = (
-        forbidden(state, *situation.lost, config)
+        forbidden(state, situation.lost, config)
         or blacked_out(state)
         or held(state, now_ms)
         or on_its_way(state, config, now_ms)

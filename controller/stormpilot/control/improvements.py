@@ -97,7 +97,7 @@ class ImprovementProposer:
     def _refusal(self, state: TopologyState, situation: Situation) -> Decision | None:
         if self.otd.has(state):
             return self.otd.owned_by_otd(state, situation)
-        refusal = admit(state, *situation.lost, situation.config.decide, situation.now_ms)
+        refusal = admit(state, situation.lost, situation.config.decide, situation.now_ms)
         refusal = refusal or resting(state, situation)
         denied = situation.denied.get(state.topology.id)
         return skip(state.topology.id, Reason.NOT_PUBLISHED, denied) if denied and refusal is None else refusal

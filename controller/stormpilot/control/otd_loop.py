@@ -82,7 +82,7 @@ class OtdLoop:
     def owned_by_otd(self, state: TopologyState, situation: Situation) -> Decision:
         """Decision of the main loop for a topology that this one has: the gate that holds it, else the last step."""
         t, name = state.topology.id, state.topology.name
-        closed = admit(state, *situation.lost, self._gates(state), situation.now_ms) or resting(state, situation)
+        closed = admit(state, situation.lost, self._gates(state), situation.now_ms) or resting(state, situation)
         if closed is not None:
             return closed
         last = self.last.get(t)
@@ -174,7 +174,7 @@ class OtdLoop:
 
     def _ready(self, states: Mapping[str, TopologyState], situation: Situation) -> dict[str, TopologyState]:
         lost, now_ms = situation.lost, situation.now_ms
-        return {t: s for t, s in states.items() if self.has(s) and admit(s, *lost, self._gates(s), now_ms) is None}
+        return {t: s for t, s in states.items() if self.has(s) and admit(s, lost, self._gates(s), now_ms) is None}
 
     def _step(
         self, ready: States, model: Model, situation: Situation, by: Kind

@@ -130,7 +130,7 @@ class RequestHandler:
             request,
             situation.topologies[topology_id],
             room,
-            *situation.lost,
+            situation.lost,
             config.decide,
             situation.now_ms,
             config.planner.traffic,

@@ -30,7 +30,7 @@ class RollbackProposer:
     def propose(self, situation: Situation) -> Verdict | None:
         """The next rollback; before it, all that must wait."""
         states = {t: s for t, s in situation.undecided.items() if situation.moves[t].phase == "rollback"}
-        refusals = {t: admit_rollback(s, *situation.lost, situation.config.decide) for t, s in states.items()}
+        refusals = {t: admit_rollback(s, situation.lost, situation.config.decide) for t, s in states.items()}
         waiting = {t: refusal for t, refusal in refusals.items() if refusal is not None}
         if waiting:
             return Verdict.without_plan(waiting, situation.memory)

@@ -17,10 +17,11 @@ from stormpilot.control.current_config import CurrentConfig
 from stormpilot.control.outbox import Outbox
 from stormpilot.control.reservations import as_placement
 from stormpilot.control.rollout_gates import forbidden_target, routables
-from stormpilot.control.situation import LostSupervisors, Situation
+from stormpilot.control.situation import Situation
 from stormpilot.decide.admit import TopologyState, blacked_out, forbidden
 from stormpilot.decide.effect import Promise, effect_of, not_started
 from stormpilot.decide.events import Event, EventKind
+from stormpilot.decide.memory import LostSupervisors
 from stormpilot.decide.reasons import row_of
 from stormpilot.errors import RefusedError, UnreachableError, UsageError
 from stormpilot.messages.core import HistoryEntry, TopologySnapshot, encode
@@ -215,7 +216,7 @@ class RolloutRunner:
 
     def _held(self, state: TopologyState, m: Rollout, lost: LostSupervisors) -> str:
         """Why it may not go on now; what an operator asked for does so in mode `advise` and in a blackout too."""
-        closed = forbidden(state, *lost, self.current.config.decide)
+        closed = forbidden(state, lost, self.current.config.decide)
         row = row_of(m.entry.reason)
         if row is None or not row.in_blackout:
             closed = closed or blacked_out(state)

@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import NamedTuple
 
 from stormpilot.config import Config
 from stormpilot.control.reservations import as_placement, with_reservations
@@ -14,7 +13,7 @@ from stormpilot.decide.admit import TopologyState
 from stormpilot.decide.approval import stands, with_approval
 from stormpilot.decide.decision import Decision
 from stormpilot.decide.judge import Verdict
-from stormpilot.decide.memory import Memory
+from stormpilot.decide.memory import LostSupervisors, Memory
 from stormpilot.decide.origin import AnsweredRequest, origin_of
 from stormpilot.decide.report import Outcome
 from stormpilot.decide.requests import Room
@@ -29,13 +28,6 @@ from stormpilot.observe.observer import Observation
 from stormpilot.observe.reader import StoreSnapshot
 from stormpilot.publish.room import PlanRooms
 from stormpilot.tuning.recommendation import Choices
-
-
-class LostSupervisors(NamedTuple):
-    """Supervisors that were there within the grace time and are not now, and how many are known at all."""
-
-    gone: list[str]
-    known: int
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from shlex import quote
 from stormpilot.config import DecideSection
 from stormpilot.decide.decision import Decision, skip
 from stormpilot.decide.effect import backing_off
+from stormpilot.decide.memory import LostSupervisors
 from stormpilot.decide.reasons import Reason
 from stormpilot.messages.core import PlanMessage, StatusMessage
 from stormpilot.messages.moves import MoveState
@@ -120,10 +121,9 @@ class TopologyState:
 
 @dataclass(frozen=True)
 class Conditions:
-    """The conditions of a cycle: supervisors that were lost, how many are known, the configuration and the time."""
+    """The conditions of a cycle: supervisors that were lost, the configuration and the time."""
 
-    lost: Sequence[str]
-    known: int
+    lost: LostSupervisors
     config: DecideSection
     now_ms: int
 
@@ -131,15 +131,13 @@ class Conditions:
 Gate = Callable[[TopologyState, Conditions], Decision | None]
 
 
-def admit(
-    subject: TopologyState, lost: Sequence[str], known: int, config: DecideSection, now_ms: int
-) -> Decision | None:
+def admit(subject: TopologyState, lost: LostSupervisors, config: DecideSection, now_ms: int) -> Decision | None:
     """The first gate that is closed, or None when the topology may be planned."""
     gates = [g for r, g in IN_ORDER.items() if r.row.holds_everything or not subject.new]  # new: nothing runs yet
-    return _first_closed(gates, subject, Conditions(lost, known, config, now_ms))
+    return _first_closed(gates, subject, Conditions(lost, config, now_ms))
 
 
-def admit_rollback(subject: TopologyState, lost: Sequence[str], known: int, config: DecideSection) -> Decision | None:
+def admit_rollback(subject: TopologyState, lost: LostSupervisors, config: DecideSection) -> Decision | None:
     """The first closed gate for the rollback of a move that made it worse: only the gates that operators close.
 
     In mode `advise` an operator approved the move, and may take it back.
@@ -149,13 +147,13 @@ def admit_rollback(subject: TopologyState, lost: Sequence[str], known: int, conf
         why = "the last move made it worse" if subject.move is None else subject.move.text
         text = f"{why}; not undone in mode advise: `stormpilot rollback {quote(t.name)}` does it"
         return skip(t.id, Reason.BACK_OFF, text)
-    return forbidden(subject, lost, known, config) or blacked_out(subject)
+    return forbidden(subject, lost, config) or blacked_out(subject)
 
 
-def forbidden(subject: TopologyState, lost: Sequence[str], known: int, config: DecideSection) -> Decision | None:
+def forbidden(subject: TopologyState, lost: LostSupervisors, config: DecideSection) -> Decision | None:
     """The first closed gate of those that hold everything: operators' gates, and the guard against mass failures."""
     gates = [g for r, g in IN_ORDER.items() if r.row.holds_everything]
-    return _first_closed(gates, subject, Conditions(lost, known, config, now_ms=0))
+    return _first_closed(gates, subject, Conditions(lost, config, now_ms=0))
 
 
 def _first_closed(gates: Iterable[Gate], subject: TopologyState, conditions: Conditions) -> Decision | None:
@@ -195,7 +193,7 @@ def _unsupported(subject: TopologyState, _: Conditions) -> Decision | None:
 
 
 def _mass_failure(subject: TopologyState, conditions: Conditions) -> Decision | None:
-    lost, known, limit = conditions.lost, conditions.known, conditions.config.max_lost_supervisors_ratio
+    (lost, known), limit = conditions.lost, conditions.config.max_lost_supervisors_ratio
     if not lost or len(lost) / known < limit:
         return None
     grace_s = conditions.config.lost_supervisor_grace_s

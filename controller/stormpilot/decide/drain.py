@@ -23,6 +23,7 @@ from stormpilot.decide.admit import (
 )
 from stormpilot.decide.decision import Decision, skip
 from stormpilot.decide.expectation import Traffic
+from stormpilot.decide.memory import LostSupervisors
 from stormpilot.decide.predict import predict
 from stormpilot.decide.reasons import Reason, row_of
 from stormpilot.messages.settings import DrainSetting
@@ -54,8 +55,7 @@ def must_leave(
 
 def admit_leaving(
     subject: TopologyState,
-    lost: list[str],
-    known: int,
+    lost: LostSupervisors,
     config: DecideSection,
     now_ms: int,
     *,
@@ -65,7 +65,7 @@ def admit_leaving(
 
     A hold gives way to a setting for this topology that was made after it: then it is `overruled`.
     """
-    closed = forbidden(subject, lost, known, config)
+    closed = forbidden(subject, lost, config)
     if closed is None and not overruled:
         closed = held(subject, now_ms)
     closed = closed or blacked_out(subject) or on_its_way(subject, config, now_ms)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from stormpilot.messages.controller_state import GonePart
 from stormpilot.model.closed_loop import Demand
@@ -49,6 +50,13 @@ class FreeRate:
 
     total_tps: float
     at_ms: int
+
+
+class LostSupervisors(NamedTuple):
+    """Supervisors that were there within the grace time and are not now, and how many are known at all."""
+
+    gone: list[str]
+    known: int
 
 
 @dataclass(frozen=True)
@@ -155,11 +163,11 @@ class Memory:
         text = f"{tuples(last.total_tps)} tuples/s were measured {minutes:.0f} min ago, when nothing held them"
         return Demand(last.total_tps / total_tps, text)
 
-    def lost(self, live: Iterable[str], now_ms: int, grace_s: float) -> tuple[list[str], int]:
-        """Supervisors that were seen within the grace time and are gone now, and the number of known supervisors."""
+    def lost(self, live: Iterable[str], now_ms: int, grace_s: float) -> LostSupervisors:
+        """Supervisors that were seen within the grace time and are gone now."""
         present = set(live)
         known = {s for s, seen_ms in self.supervisors_seen_ms.items() if now_ms - seen_ms <= grace_s * 1000} | present
-        return sorted(known - present), len(known)
+        return LostSupervisors(sorted(known - present), len(known))
 
     def gone(self, supervisors: Iterable[str]) -> list[GonePart]:
         """Knowledge of supervisors that are gone."""

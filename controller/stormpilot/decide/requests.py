@@ -12,6 +12,7 @@ from stormpilot.decide.budget import moved_executors
 from stormpilot.decide.decision import Decision
 from stormpilot.decide.effect import Promise
 from stormpilot.decide.expectation import Traffic
+from stormpilot.decide.memory import LostSupervisors
 from stormpilot.decide.predict import Predictions, predict_each
 from stormpilot.decide.reasons import Reason
 from stormpilot.messages.core import HistoryEntry
@@ -62,8 +63,7 @@ def answer(
     request: Request | None,
     subject: TopologyState,
     room: Room,
-    lost: list[str],
-    known: int,
+    lost: LostSupervisors,
     config: DecideSection,
     now_ms: int,
     traffic: Traffic = "measured",
@@ -72,7 +72,7 @@ def answer(
 ) -> RequestOutcome:
     """Decide about the request for the topology of `subject` (None: one that cannot be read).
 
-    `lost`: supervisors that went, of `known`. `moving`: as in `refusal`.
+    `moving`: as in `refusal`.
     """
     if request is None:
         return _refused("the request cannot be read")
@@ -81,7 +81,7 @@ def answer(
         return _refused(f"it is {age_s:.0f} s old, and void after {config.request_max_age_s:.0f} s")
     if request.verb == "discard":
         return _discard(request, config, now_ms)
-    closed = forbidden(subject, lost, known, config)
+    closed = forbidden(subject, lost, config)
     if closed is not None:
         return _refused(f"{closed.reason}: {closed.text}")
     waiting = on_its_way(subject, config, now_ms) or workers_starting(subject, now_ms)

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 from stormpilot.config import DecideSection, LoadSection
 from stormpilot.decide.admit import TopologyState, forbidden
+from stormpilot.decide.memory import LostSupervisors
 from stormpilot.decide.reasons import row_of
 from stormpilot.decide.requests import Room, refusal, unfit
 from stormpilot.errors import RefusedError
@@ -54,7 +55,7 @@ def check(operator: Operator, verb: Verb, snapshot: TopologySnapshot, entry: His
         plan=seen.plan(snapshot.id),
         plan_since_ms=0 if newest or published is None else published.since_ms,
     )
-    closed = forbidden(subject, [], 0, DecideSection())
+    closed = forbidden(subject, LostSupervisors([], 0), DecideSection())
     if closed is not None:
         raise RefusedError(f"{name}: {closed.reason}: {closed.text}")
     row = None if view is None else row_of(view.reason)

@@ -11,6 +11,7 @@ from doubles.models import NOW_MS, SPREAD, plan_message, status, subject, topolo
 from stormpilot.config import DecideSection
 from stormpilot.decide.admit import TopologyState, admit
 from stormpilot.decide.decision import Decision
+from stormpilot.decide.memory import LostSupervisors
 from stormpilot.decide.reasons import Reason
 from stormpilot.messages.moves import MoveState
 from stormpilot.messages.settings import Hold
@@ -20,7 +21,7 @@ CONFIG = DecideSection(cool_down_s=180, rejected_retry_s=30)
 
 
 def asked(who: TopologyState, config: DecideSection = CONFIG, *, lost: int = 0, known: int = 4) -> Decision | None:
-    return admit(who, [f"s{i}" for i in range(lost)], known, config, NOW_MS)
+    return admit(who, LostSupervisors([f"s{i}" for i in range(lost)], known), config, NOW_MS)
 
 
 def test_running_and_measured_topology_is_admitted() -> None:

@@ -9,6 +9,7 @@ from stormpilot.config import DecideSection
 from stormpilot.decide.admit import TopologyState
 from stormpilot.decide.decision import Decision
 from stormpilot.decide.drain import admit_leaving, decide_leaving, must_leave, wait_for, whose_move
+from stormpilot.decide.memory import LostSupervisors
 from stormpilot.decide.reasons import Reason
 from stormpilot.messages.settings import NO_END_MS, DrainSetting, Hold
 from stormpilot.model.values import Plan, TopologyPlan, Worker
@@ -18,7 +19,8 @@ DRAIN = DrainSetting(host="host-a", since_ms=NOW_MS - 1000)
 
 
 def gate(who: TopologyState, *, lost: int = 0, overruled: bool = False) -> Decision | None:
-    return admit_leaving(who, [f"s{i}" for i in range(lost)], 3 + lost, CONFIG, NOW_MS, overruled=overruled)
+    gone = LostSupervisors([f"s{i}" for i in range(lost)], 3 + lost)
+    return admit_leaving(who, gone, CONFIG, NOW_MS, overruled=overruled)
 
 
 def test_drained_hosts_and_components_are_named() -> None:

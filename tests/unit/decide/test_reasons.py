@@ -12,6 +12,7 @@ import pytest
 from doubles.models import NOW_MS, plan_message, status, subject
 from stormpilot.config import DecideSection
 from stormpilot.decide.admit import IN_ORDER, admit
+from stormpilot.decide.memory import LostSupervisors
 from stormpilot.decide.reasons import Reason, reasons_table, row_of
 from stormpilot.messages.settings import Hold
 
@@ -95,7 +96,7 @@ def test_gates_are_asked_in_the_order_of_the_table() -> None:
     opened += [("blackout", None), ("hold", None), ("status", applied), ("plan", None), ("silent", 0)]
     lost = ["x", "y"]
     for change in [*opened, ("not_ready", None)]:
-        found = admit(subject(**state), lost, 3, config, NOW_MS)  # type: ignore[arg-type]
+        found = admit(subject(**state), LostSupervisors(lost, 3), config, NOW_MS)  # type: ignore[arg-type]
         assert found is not None
         asked.append(found.reason)
         if found.reason is Reason.EXCLUDED:
@@ -104,6 +105,6 @@ def test_gates_are_asked_in_the_order_of_the_table() -> None:
             lost = []
         elif change is not None:
             state[change[0]] = change[1]
-    assert admit(subject(**state), lost, 3, config, NOW_MS) is None  # type: ignore[arg-type]
+    assert admit(subject(**state), LostSupervisors(lost, 3), config, NOW_MS) is None  # type: ignore[arg-type]
     assert asked == sorted(asked, key=lambda r: r.order)
     assert len(asked) == 12

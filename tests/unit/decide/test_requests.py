@@ -11,6 +11,7 @@ from doubles.models import HALF, NOW_MS, PAIRED, SPREAD, Slots, model, plan_mess
 from stormpilot.config import DecideSection
 from stormpilot.decide.admit import TopologyState
 from stormpilot.decide.effect import Promise
+from stormpilot.decide.memory import LostSupervisors
 from stormpilot.decide.reasons import Reason
 from stormpilot.decide.requests import RequestOutcome, Room, answer
 from stormpilot.messages.core import EffectPart, HistoryEntry, PlanMessage, Worker, plan_checksum
@@ -54,10 +55,10 @@ def answered(
 ) -> RequestOutcome:
     who = who or subject()
     on = on or model(who.topology)
-    gone = [f"s{i}" for i in range(lost)]
+    gone = LostSupervisors([f"s{i}" for i in range(lost)], 3 + lost)
     others = {(a.supervisor, a.port): t.name for t in on.topologies if t.id != who.topology.id for a in t.assignment}
     room = Room(subset(on, {who.topology.id}), others)
-    return answer(request, who, room, gone, 3 + lost, CONFIG, NOW_MS)
+    return answer(request, who, room, gone, CONFIG, NOW_MS)
 
 
 def test_approved_plan_is_published_as_it_was_made_and_ends_a_hold() -> None:
