@@ -85,14 +85,14 @@ def as_placement(topology_id: str, workers: Iterable[Worker]) -> TopologyPlan:
 
 def _on_its_way(state: TopologyState, now_ms: int) -> bool:
     """Whether the published plan may still be applied; one without an answer, only as long as the plug-in may take."""
-    plan, status = state.plan, state.status
-    if plan is None or state.torn or _runs(state.topology, plan.workers):
+    answer = state.answer
+    if state.plan is None or state.torn or _runs(state.topology, state.plan.workers):
         return False
-    if status is None or status.plan_id != plan.plan_id:
+    if answer is None:
         return now_ms - state.plan_since_ms < ANSWER_MS
-    if status.state == "applied":  # the snapshot of the topology is written after it
-        return now_ms - status.since_ms < ANSWER_MS
-    return status.state in ("moving", "waiting")
+    if answer.state == "applied":  # the snapshot of the topology is written after it
+        return now_ms - answer.since_ms < ANSWER_MS
+    return answer.state in ("moving", "waiting")
 
 
 def _runs(topology: Topology, workers: Iterable[Worker]) -> bool:

@@ -87,34 +87,37 @@ class TopologyState:
         return not self.topology.assignment and self.plan is None and self.plan_problem is None
 
     @property
+    def answer(self) -> StatusMessage | None:
+        """What the plug-in says of the published plan; None: there is no plan, or no answer to it."""
+        status, plan = self.status, self.plan
+        return status if plan is not None and status is not None and status.plan_id == plan.plan_id else None
+
+    @property
     def degraded(self) -> bool:
         """Whether it does not run as its plan says: executors lost their place or got another, or the plan is lost."""
         if self.new:
             return False
-        status, plan = self.status, self.plan
-        of_plan = status is not None and (plan is None or status.plan_id == plan.plan_id)
-        degraded = status is not None and of_plan and status.state == "degraded"
+        status = self.status if self.plan is None else self.answer
+        degraded = status is not None and status.state == "degraded"
         return not self.placed or degraded or self.plan_problem is not None or self.torn
 
     @property
     def rebalanced(self) -> bool:
         """Whether Storm placed it anew after the plan was made: a user changed it, or plans were not applied."""
-        plan, status = self.plan, self.status
-        if plan is None:
+        if self.plan is None:
             return False
-        if status is not None and status.plan_id == plan.plan_id:
-            if status.state == "fallback":
-                return status.code in ("WORKERS_CHANGED", "EXECUTORS_CHANGED", SET_ASIDE)
-            if (status.state, status.code) == ("rejected", "WORKERS_CHANGED"):
+        if self.answer is not None:
+            if self.answer.state == "fallback":
+                return self.answer.code in ("WORKERS_CHANGED", "EXECUTORS_CHANGED", SET_ASIDE)
+            if (self.answer.state, self.answer.code) == ("rejected", "WORKERS_CHANGED"):
                 return True
-        planned = sorted(e for w in plan.workers for e in w.executors)
+        planned = sorted(e for w in self.plan.workers for e in w.executors)
         return planned != sorted((e.start, e.end) for e in self.topology.executors)
 
     @property
     def why_rebalanced(self) -> str:
         """A clause: why Storm placed it anew, given that it did."""
-        plan, status = self.plan, self.status
-        if plan is not None and status is not None and (status.plan_id, status.code) == (plan.plan_id, SET_ASIDE):
+        if self.answer is not None and self.answer.code == SET_ASIDE:
             return "its plan was set aside while no plans were applied"
         return "the executors were changed by a user"
 
@@ -218,10 +221,10 @@ def held(subject: TopologyState, now_ms: int) -> Decision | None:
     if h is None or now_ms >= h.until_ms or subject.degraded or subject.asked:
         return None
     what = "rolled back" if h.cause == "rollback" else f"plan {h.plan_id} was discarded"
-    plan, status = subject.plan, subject.status
-    if h.cause == "rollback" and plan is not None and plan.reason_code == Reason.ROLLBACK and status is not None:
-        refused = (status.plan_id, status.state) == (plan.plan_id, "rejected")
-        what = f"the rollback was rejected ({status.code}: {status.text}), asked for" if refused else what
+    plan, answer = subject.plan, subject.answer
+    if h.cause == "rollback" and plan is not None and plan.reason_code == Reason.ROLLBACK and answer is not None:
+        refused = answer.state == "rejected"
+        what = f"the rollback was rejected ({answer.code}: {answer.text}), asked for" if refused else what
     text = f"{what} by {h.by}" + (f" ({h.why})" if h.why else "")
     if h.end_ms is None:
         text = f"a hold that cannot be read, until `stormpilot replan {quote(subject.topology.name)}`"
@@ -247,8 +250,8 @@ def unanswered(subject: TopologyState, now_ms: int) -> Decision | None:
 
 def silence(subject: TopologyState, now_ms: int) -> Decision | None:
     """MOVE_BEING_EVALUATED where the plug-in has not answered to the plan that is published."""
-    plan, status = subject.plan, subject.status
-    if plan is None or (status is not None and status.plan_id == plan.plan_id):
+    plan = subject.plan
+    if plan is None or subject.answer is not None:
         return None
     silent_s = (now_ms - subject.plan_since_ms) / 1000
     text = f"the scheduler plug-in has not answered to plan {plan.plan_id} for {silent_s:.0f} s (stormpilot doctor)"
@@ -296,7 +299,7 @@ def _repaired_by_others(subject: TopologyState, now_ms: int) -> Decision | None:
 
 def on_its_way(subject: TopologyState, config: DecideSection, now_ms: int) -> Decision | None:
     """PLAN_MOVING while the last plan is applied; PLAN_REJECTED when it was rejected or cannot be read."""
-    plan, status, t = subject.plan, subject.status, subject.topology
+    plan, answer, t = subject.plan, subject.answer, subject.topology
     cool_down_ms = int(config.cool_down_s * 1000)
     if subject.plan_problem is not None:
         again_ms = subject.plan_since_ms + cool_down_ms
@@ -307,16 +310,16 @@ def on_its_way(subject: TopologyState, config: DecideSection, now_ms: int) -> De
     if plan is None or subject.torn:
         return None
     age_ms = now_ms - subject.plan_since_ms
-    if status is None or status.plan_id != plan.plan_id:
+    if answer is None:
         if age_ms < ANSWER_MS:
             text = f"the scheduler plug-in has not answered to plan {plan.plan_id} yet"
             return skip(t.id, Reason.PLAN_MOVING, text, until_ms=subject.plan_since_ms + ANSWER_MS)
-    elif status.state in ("moving", "waiting"):
-        return skip(t.id, Reason.PLAN_MOVING, f"plan {plan.plan_id} is being applied: {status.text or status.code}")
-    elif status.state == "rejected":
+    elif answer.state in ("moving", "waiting"):
+        return skip(t.id, Reason.PLAN_MOVING, f"plan {plan.plan_id} is being applied: {answer.text or answer.code}")
+    elif answer.state == "rejected":
         again_ms = subject.plan_since_ms + int(config.rejected_retry_s * 1000)
         if now_ms < again_ms:
-            text = f"plan {plan.plan_id} was rejected ({status.code}: {status.text}); another is made later"
+            text = f"plan {plan.plan_id} was rejected ({answer.code}: {answer.text}); another is made later"
             return skip(t.id, Reason.PLAN_REJECTED, text, until_ms=again_ms)
     return None
 
@@ -338,12 +341,12 @@ def workers_starting(subject: TopologyState, now_ms: int) -> Decision | None:
 
 def _cooling_down(subject: TopologyState, config: DecideSection, now_ms: int) -> Decision | None:
     """COOL_DOWN while the last plan is young; one that was rejected, only where others before it were, too."""
-    plan, status = subject.plan, subject.status
+    plan, answer = subject.plan, subject.answer
     if plan is None or subject.plan_problem is not None or subject.torn:
         return None
     age_ms = now_ms - subject.plan_since_ms
     cool_down_s, what = config.cool_down_s, "the last plan"
-    if status is not None and (status.plan_id, status.state) == (plan.plan_id, "rejected"):
+    if answer is not None and answer.state == "rejected":
         rejections = 0 if subject.move is None else subject.move.rejections
         if rejections <= 1:
             return None

@@ -80,11 +80,11 @@ def whose_move(states: Mapping[str, TopologyState], config: DecideSection, now_m
             continue
         if s.paused or s.mode == "off":  # the plug-in waits too; nobody knows for how long
             continue
-        if s.status is None or s.status.plan_id != s.plan.plan_id:
+        if s.answer is None:
             if now_ms - s.plan_since_ms < ANSWER_MS:
                 return t
-        elif s.status.state in ("moving", "waiting") or (
-            s.status.state == "applied" and now_ms - s.status.since_ms < config.restart_s * 1000
+        elif s.answer.state in ("moving", "waiting") or (
+            s.answer.state == "applied" and now_ms - s.answer.since_ms < config.restart_s * 1000
         ):
             return t
     return None
