@@ -276,7 +276,7 @@ class OtdLoop:
         )
         return Decision(
             topology_id,
-            "publish" if state.mode == "act" else "advise",
+            state.action,
             Reason.OTD,
             f"case {move.case}: {what}; {why}",
             move.asc_tps,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from shlex import quote
 
 from stormpilot.config import DecideSection
-from stormpilot.decide.decision import Decision, skip
+from stormpilot.decide.decision import Action, Decision, skip
 from stormpilot.decide.effect import backing_off
 from stormpilot.decide.memory import LostSupervisors
 from stormpilot.decide.reasons import Reason
@@ -75,6 +75,11 @@ class TopologyState:
     changed: bool = False
     assigned_ms: int | None = None
     sources: Sources = field(default_factory=Sources)
+
+    @property
+    def action(self) -> Action:
+        """What becomes of a plan for it: it is published in mode `act`, else proposed."""
+        return "publish" if self.mode == "act" else "advise"
 
     @property
     def placed(self) -> bool:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Literal
 
 from stormpilot.config import DecideSection
 from stormpilot.decide.admit import (
@@ -113,10 +112,8 @@ def decide_leaving(
 ) -> Decision:
     """The decision for a plan of this topology alone by which its executors leave."""
     seen = predict(subset(model, {subject.topology.id}), plan, traffic)
-    action: Literal["publish", "advise"] = "publish" if subject.mode == "act" else "advise"
-    return Decision(
-        subject.topology.id, action, reason, why, moved_executors=seen.moved, inter_node_tps=seen.inter_node_tps
-    )
+    t, tps = subject.topology.id, seen.inter_node_tps
+    return Decision(t, subject.action, reason, why, moved_executors=seen.moved, inter_node_tps=tps)
 
 
 def _components(counts: Counter[str]) -> str:

@@ -334,11 +334,10 @@ class _Case:
         threshold: float | None = None,
         promise: Promise | None = None,
     ) -> Decision:
-        action = "publish" if self.subject.mode == "act" else "advise"
         tps = (self.now_tps, self.new_tps)
         return Decision(
             self.topology.id,
-            action,  # type: ignore[arg-type]
+            self.subject.action,
             reason,
             text,
             value,
