@@ -17,9 +17,10 @@ from shlex import quote
 from stormpilot.config import DecideSection
 from stormpilot.control.planner_client import PlannerClient
 from stormpilot.control.situation import Situation
-from stormpilot.decide.admit import TopologyState, blacked_out, forbidden, held, on_its_way, workers_starting
+from stormpilot.decide.admit import TopologyState
 from stormpilot.decide.approval import young
 from stormpilot.decide.decision import Decision, skip
+from stormpilot.decide.drain import admit_leaving
 from stormpilot.decide.judge import Verdict
 from stormpilot.decide.reasons import Reason
 from stormpilot.messages.core import HistoryEntry
@@ -49,13 +50,10 @@ class EvictionProposer:
 
     def propose(self, situation: Situation) -> Verdict | None:
         """The plan that is given up next; before it, all that must stay without one."""
-        config = situation.config.decide
-        if not config.evict or not resource_aware(situation.fallback) or self._other_order(situation):
-            return None
         found = self._first(situation)
         if found is None:
             return None
-        stay = {t: _stays_free(t, found, situation) for t in found.free if t in situation.undecided}
+        stay = {t: _stays_free(t, found) for t in found.free if t in situation.undecided}
         if stay:
             return Verdict.without_plan(stay, situation.memory)
         own = found.topology.id
@@ -68,25 +66,23 @@ class EvictionProposer:
 
     def stands(self, topology_id: str, text: str, situation: Situation) -> bool:
         """Whether a plan that is proposed to be given up would be given up now, for the same reason."""
-        if not situation.config.decide.evict or not resource_aware(situation.fallback) or self._other_order(situation):
-            return False
         found = self._first(situation)
         if found is None or topology_id not in (*found.planned, found.topology.id):
             return False
         return text.endswith(_text(situation.topologies[topology_id], found))
 
-    def _other_order(self, situation: Situation) -> bool:
-        """Whether storm.yaml names another order than the one that is known here."""
-        cluster = situation.snapshot.cluster
-        return cluster is not None and bool(cluster.shim.config.get(ORDER_STRATEGY))
-
     def _first(self, situation: Situation) -> _Waiting | None:
+        """What waits first; None also where nothing is to be evicted, or storm.yaml names an order not known here."""
+        cluster, config = situation.snapshot.cluster, situation.config.decide
+        other_order = cluster is not None and bool(cluster.shim.config.get(ORDER_STRATEGY))
+        if not config.evict or not resource_aware(situation.fallback) or other_order:
+            return None
         by_id = {t.id: t for t in situation.model.topologies}
         order = [by_id[turn.topology] for turn in topology_order(situation.model)]
-        since_ms, after_s = situation.memory.unplaced_since_ms, situation.config.decide.evict_after_s
+        since_ms = situation.memory.unplaced_since_ms
         for place, t in enumerate(order):
             waited_s = (situation.now_ms - since_ms.get(t.id, situation.now_ms)) / 1000
-            if t.id in since_ms and t.id not in situation.on_their_way and waited_s >= after_s:
+            if t.id in since_ms and t.id not in situation.on_their_way and waited_s >= config.evict_after_s:
                 later = [o.id for o in order[place + 1 :] if o.assignment]
                 leave = self._who_leaves(t, later, situation)
                 if leave is not None:
@@ -153,13 +149,7 @@ def _may_leave(state: TopologyState, situation: Situation) -> bool:
     config, now_ms = situation.config.decide, situation.now_ms
     if not any(fnmatch.fnmatchcase(state.topology.name, pattern) for pattern in config.evict):
         return False
-    closed = (
-        forbidden(state, situation.lost, config)
-        or blacked_out(state)
-        or held(state, now_ms)
-        or on_its_way(state, config, now_ms)
-        or workers_starting(state, now_ms)
-    )
+    closed = admit_leaving(state, situation.lost, config, now_ms, overruled=False)
     return closed is None and state.topology.id not in situation.snapshot.running_rollouts
 
 
@@ -171,18 +161,18 @@ def _kept(topology_id: str, planned: Collection[str], order: Sequence[str], situ
     return state.plan is None and not given_up and any(t in planned for t in after)
 
 
-def _stays_free(topology_id: str, found: _Waiting, situation: Situation) -> Decision:
-    text = (
-        f"{found.topology.name} comes before it by guarantees and priorities and waits for room; without a plan the "
+def _stays_free(topology_id: str, found: _Waiting) -> Decision:
+    return skip(topology_id, Reason.HIGHER_PRIORITY_WAITS, _may_be_stopped(found, "a plan"))
+
+
+def _may_be_stopped(found: _Waiting, without: str) -> str:
+    return (
+        f"{found.topology.name} comes before it by guarantees and priorities and waits for room; without {without} the "
         "ResourceAwareScheduler may stop it for that"
     )
-    return skip(topology_id, Reason.HIGHER_PRIORITY_WAITS, text)
 
 
 def _text(state: TopologyState, found: _Waiting) -> str:
     if state.topology.id == found.topology.id:
         return "it waits for room, which others after it have without a plan; without its own it gets that"
-    return (
-        f"{found.topology.name} comes before it by guarantees and priorities and waits for room; without its plan the "
-        "ResourceAwareScheduler may stop it for that"
-    )
+    return _may_be_stopped(found, "its plan")

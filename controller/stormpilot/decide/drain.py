@@ -60,7 +60,7 @@ def admit_leaving(
     *,
     overruled: bool,
 ) -> Decision | None:
-    """The first gate that is closed for executors that must leave, or None.
+    """The first gate that is closed for executors that must leave, or for a plan that is given up; None: none is.
 
     A hold gives way to a setting for this topology that was made after it: then it is `overruled`.
     """
