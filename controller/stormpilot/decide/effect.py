@@ -169,9 +169,7 @@ def step(state: MoveState, facts: Facts, config: VerifySection) -> tuple[MoveSta
         return _end(state, facts, Outcome.OVERTAKEN, "another plan was published meanwhile")
     if state.phase == "rollback":
         if facts.now_ms - (state.judged_at_ms or 0) > config.timeout_s * 1000:
-            text = f"not rolled back within {config.timeout_s:.0f} s: what runs is kept"
-            ended = msgspec.structs.replace(state, phase="none", former=[], text=text)
-            return ended, [_event(EventKind.ROLLBACK_IMPOSSIBLE, ended, facts, text)]
+            return _not_rolled_back(state, facts, f"not rolled back within {config.timeout_s:.0f} s: what runs is kept")
         return state, []
     status = facts.status if facts.status is not None and facts.status.plan_id == state.plan_id else None
     if status is not None and status.state in ("rejected", "degraded", "fallback"):
@@ -274,7 +272,10 @@ def backing_off(state: MoveState | None, now_ms: int) -> int | None:
 
 def give_up_rollback(state: MoveState, facts: Facts, why: str) -> tuple[MoveState, list[Event]]:
     """The former placement is not possible any more: the running one stays, with an event."""
-    text = f"cannot go back to the former placement: {why}"
+    return _not_rolled_back(state, facts, f"cannot go back to the former placement: {why}")
+
+
+def _not_rolled_back(state: MoveState, facts: Facts, text: str) -> tuple[MoveState, list[Event]]:
     ended = msgspec.structs.replace(state, phase="none", former=[], text=text)
     return ended, [_event(EventKind.ROLLBACK_IMPOSSIBLE, ended, facts, text)]
 
@@ -293,17 +294,9 @@ def _judged(state: MoveState, facts: Facts, config: VerifySection) -> tuple[Move
     if won < -noise:
         return _worse(known, facts, config, f"{said}: worse than before")
     if promised > noise and won <= min(noise, promised * config.least_gain_ratio):
-        until_ms = facts.now_ms + _back_off_ms(state.failures, config)
-        idle = msgspec.structs.replace(
-            known,
-            verdict=Outcome.NO_GAIN.value,
-            text=f"{said}: no gain",
-            failures=state.failures + 1,
-            back_off_until_ms=until_ms,
-            back_off_why=f"{said}: no gain",
-            former=[],
-        )
-        text = f"{idle.text}; it stays, nothing else is tried for {(until_ms - facts.now_ms) / 1000:.0f} s"
+        idle = _backs_off(known, Outcome.NO_GAIN, facts.now_ms, config, f"{said}: no gain")
+        for_s = _back_off_ms(state.failures, config) / 1000
+        text = f"{idle.text}; it stays, nothing else is tried for {for_s:.0f} s"
         return idle, [_event(EventKind.MOVE_WITHOUT_GAIN, idle, facts, text)]
     helped = msgspec.structs.replace(
         known, verdict=Outcome.HELPED.value, text=said, failures=0, back_off_until_ms=None, back_off_why="", former=[]
@@ -313,20 +306,11 @@ def _judged(state: MoveState, facts: Facts, config: VerifySection) -> tuple[Move
 
 def _worse(state: MoveState, facts: Facts, config: VerifySection, text: str) -> tuple[MoveState, list[Event]]:
     """The move made it worse: back off, and back to the former placement if that is wanted and known."""
-    until_ms = facts.now_ms + _back_off_ms(state.failures, config)
-    wanted = config.rollback and bool(state.former)
-    worse = msgspec.structs.replace(
-        state,
-        phase="rollback" if wanted else "none",
-        verdict=Outcome.WORSE.value,
-        text=text,
-        failures=state.failures + 1,
-        back_off_until_ms=until_ms,
-        back_off_why=text,
-        former=state.former if wanted else [],
-    )
+    worse = _backs_off(state, Outcome.WORSE, facts.now_ms, config, text)
+    if wanted := config.rollback and bool(state.former):
+        worse = msgspec.structs.replace(worse, phase="rollback", former=state.former)
     rest = "a rollback is pending" if wanted else "what runs is kept"
-    told = f"{text}; {rest}, nothing else is tried for {(until_ms - facts.now_ms) / 1000:.0f} s"
+    told = f"{text}; {rest}, nothing else is tried for {_back_off_ms(state.failures, config) / 1000:.0f} s"
     return worse, [_event(EventKind.MOVE_WORSE, worse, facts, told)]
 
 
@@ -341,10 +325,15 @@ def _end(state: MoveState, facts: Facts, outcome: Outcome, text: str) -> tuple[M
 def not_started(state: MoveState, now_ms: int, config: VerifySection, text: str) -> MoveState:
     """The end of a move to where workers do not start; `text` says how that was found."""
     why = f"workers did not start at their new place ({text})"
+    return _backs_off(state, Outcome.DISTURBED, now_ms, config, why)
+
+
+def _backs_off(state: MoveState, outcome: Outcome, now_ms: int, config: VerifySection, why: str) -> MoveState:
+    """The end of a move after which nothing else is tried for a while."""
     return msgspec.structs.replace(
         state,
         phase="none",
-        verdict=Outcome.DISTURBED.value,
+        verdict=outcome.value,
         text=why,
         former=[],
         failures=state.failures + 1,
