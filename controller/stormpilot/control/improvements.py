@@ -223,7 +223,7 @@ def _wanted(group: States) -> bool:
 def _occasion(state: TopologyState, own: TopologyCriteria, situation: Situation) -> object:
     """Circumstances of a decision beside model and settings: mode, held sources, overload, downtime of a worker."""
     memory, name = situation.memory, state.topology.name
-    lasting = memory.overloaded(situation.now_ms, own.decide.overload_s, own.overload_s)
+    lasting = own.overloaded(memory.overloaded_since_ms, situation.now_ms)
     restart = restart_time(situation.restarts, name, own.decide.restart_s)
     return state.mode, state.sources.held, frozenset(memory.overloaded_since_ms), frozenset(lasting), restart
 

@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from stormpilot.config import BudgetSection, DecideSection, NewSupervisorsSection, VerifySection
-from stormpilot.decide.budget import plans_within_the_hour
+from stormpilot.decide.budget import HOUR_MS, plans_within_the_hour
 from stormpilot.decide.expectation import Traffic
 from stormpilot.decide.move_strategy import MoveStrategy
-from stormpilot.decide.trade_off import expected_s
 from stormpilot.messages.controller_state import Restart
 from stormpilot.messages.moves import Spent
 from stormpilot.model.values import Model
@@ -27,6 +26,14 @@ class TopologyCriteria:
     verify: VerifySection
     overload_s: Mapping[str, float] = field(default_factory=dict)
     sources: Mapping[str, str] = field(default_factory=dict)
+
+    def overload_s_of(self, supervisor: str) -> float:
+        """X(n) of a supervisor, s."""
+        return self.overload_s.get(supervisor, self.decide.overload_s)
+
+    def overloaded(self, since_ms: Mapping[str, int], now_ms: int) -> set[str]:
+        """Supervisors that have been overloaded for at least X(n); `since_ms` is by supervisor."""
+        return {s for s, begun_ms in since_ms.items() if now_ms - begun_ms >= self.overload_s_of(s) * 1000}
 
 
 @dataclass(frozen=True)
@@ -84,8 +91,12 @@ class Criteria:
         """Criteria of one topology; the common ones where it has none of its own."""
         return self.own.get(topology_id) or TopologyCriteria(self.decide, self.verify)
 
+    def plans_within_the_hour(self, topology_id: str) -> int:
+        """The number of plans that moved a topology."""
+        spent, apart_s = self.spent.get(topology_id, ()), self.of(topology_id).decide.cool_down_s
+        return plans_within_the_hour(spent, self.now_ms, apart_s)
+
     def expected_s(self, topology_id: str) -> float:
-        """Time for which a gain of a topology is taken to last."""
-        decide = self.of(topology_id).decide
-        plans = plans_within_the_hour(self.spent.get(topology_id, ()), self.now_ms, decide.cool_down_s)
-        return expected_s(decide.payback_s, plans)
+        """Time for which a gain is taken to last: `decide.payback_s`, or as the plans of the last hour lasted."""
+        between_s = HOUR_MS / 1000 / (self.plans_within_the_hour(topology_id) + 1)
+        return min(self.of(topology_id).decide.payback_s, between_s)

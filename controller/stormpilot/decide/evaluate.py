@@ -18,23 +18,24 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 
 import msgspec
 
 from stormpilot.decide.admit import TopologyState, cool_down_after_repair
-from stormpilot.decide.budget import HOUR_MS, plans_within_the_hour
+from stormpilot.decide.budget import HOUR_MS
 from stormpilot.decide.closed_loop import LEAST_RISE, before_own_gain
 from stormpilot.decide.criteria import Criteria
 from stormpilot.decide.decision import Decision
 from stormpilot.decide.effect import LEAST_SAMPLES, Promise, noise_ratio
 from stormpilot.decide.memory import Memory
-from stormpilot.decide.move_strategy import SWITCH_S, MoveStrategy
+from stormpilot.decide.move_strategy import MoveStrategy
 from stormpilot.decide.predict import Predictions
 from stormpilot.decide.reasons import Reason
-from stormpilot.decide.restarts import RestartTime, held_up_tps, restart_time, restarting
+from stormpilot.decide.restarts import restart_time
 from stormpilot.decide.returns import Returns, comes_back, coming_back
 from stormpilot.decide.sequential import ENOUGH, evidence
-from stormpilot.decide.trade_off import TradeOff
+from stormpilot.decide.trade_off import MoveCost, TradeOff, move_cost
 from stormpilot.messages.moves import Metric
 from stormpilot.messages.thresholds import GAIN_RATIO, OVERLOAD_S, RESTART_S
 from stormpilot.model.closed_loop import grown
@@ -62,12 +63,15 @@ class _Case:
         self.model, self.subject, self.memory, self.criteria = predictions.now, subject, memory, criteria
         self.topology = t = subject.topology
         self.own = criteria.of(t.id)
+        self.overloaded = self.own.overloaded(memory.overloaded_since_ms, criteria.now_ms)
+        self.strategy = criteria.strategies.get(t.id) or MoveStrategy("restart", "")
         self.plans, self.predictions = predictions.plans, predictions
         self.alone, self.then = predictions.alone[t.id], predictions.then
         own = predictions.by_topology[t.id]
         self.now_tps, self.new_tps = own.inter_node_tps
         self.total_tps, self.moved = own.total_tps, own.moved
-        self.gain = 0.0 if not self.now_tps else (self.now_tps - self.new_tps) / self.now_tps
+        self.saved_tps = (self.now_tps or 0.0) - self.new_tps
+        self.gain = self.saved_tps / self.now_tps if self.now_tps else 0.0
 
     def decide(self) -> tuple[Decision, Memory]:
         t, subject, config = self.topology, self.subject, self.own.decide
@@ -78,7 +82,9 @@ class _Case:
             lost = counted(len(t.executors) - len(t.assignment), "executor has", "executors have")
             return self._act(Reason.REPAIR, f"{lost} no slot on a live supervisor"), self.memory
         relieved = self._relieved()
-        kept = self._relief_held(relieved) if relieved and self.moved and not subject.asked else None
+        kept = None
+        if relieved and self.moved and not subject.asked:  # relief that wins nothing in the end is held
+            kept = self._throughput_kept(relieved) or self._to_and_fro(relieved)
         if relieved and self.moved and kept is None:
             return self._relief(relieved), self.memory
         if subject.degraded and not subject.rebalanced and not subject.asked and config.repair_cool_down_s != 0:
@@ -101,12 +107,10 @@ class _Case:
             text = f"{self._falls()}, less than {threshold:.0%}"
             below = self._skip(Reason.GAIN_BELOW_THRESHOLD, text, self.gain, threshold)
             return below if fills else self._from(GAIN_RATIO, below), self.memory.missed(t.id)
-        costly = self._cost()
-        if costly is not None and not (at_once or subject.asked):
-            return costly, self.memory.missed(t.id)
-        overfull = self._overfull_at_risen_rate()
-        if overfull is not None and not (at_once or subject.asked):
-            return overfull, self.memory.missed(t.id)
+        if not (at_once or subject.asked):
+            held = self._cost() or self._overfull_at_risen_rate()
+            if held is not None:
+                return held, self.memory.missed(t.id)
         reason, text = Reason.GAIN, self._falls()
         if subject.rebalanced:
             reason, text = Reason.REBALANCED, f"{subject.why_rebalanced}; {text}"
@@ -134,20 +138,15 @@ class _Case:
     def _relief(self, relieved: Sequence[str]) -> Decision:
         """OVERLOAD: with its duration or, where nothing is overloaded yet, with the predicted load."""
         promise = self._promise("load_ratio", relieved)
-        lasting = self._overloaded()
-        since_ms = [self.memory.overloaded_since_ms[s] for s in relieved if s in lasting]
+        since_ms = [self.memory.overloaded_since_ms[s] for s in relieved if s in self.overloaded]
         if not since_ms:
             highest = max(self.criteria.coming[s] for s in relieved)
             text = f"{', '.join(relieved)} will be overloaded: {highest:.0%} of B(n); the plan lowers the load"
             return self._act(Reason.OVERLOAD, text, highest, 1.0, promise)
         longest_ms = self.criteria.now_ms - min(since_ms)
         text = f"{', '.join(relieved)} overloaded for {longest_ms / 1000:.0f} s; the plan lowers the load"
-        x_s = min(map(self._overload_s, relieved))
+        x_s = min(map(self.own.overload_s_of, relieved))
         return self._from(OVERLOAD_S, self._act(Reason.OVERLOAD, text, longest_ms / 1000, x_s, promise))
-
-    def _relief_held(self, relieved: Sequence[str]) -> Decision | None:
-        """The skip instead of relief that wins nothing in the end; None: it may relieve."""
-        return self._throughput_kept(relieved) or self._to_and_fro(relieved)
 
     def _to_and_fro(self, relieved: Sequence[str]) -> Decision | None:
         """HEADROOM when relief brings back what a node was relieved of within the hour, unless the overload lasts.
@@ -159,10 +158,10 @@ class _Case:
         if not back:
             return None
         now_ms, since_ms = self.criteria.now_ms, self.memory.overloaded_since_ms
-        plans = self._plans_within_the_hour()
+        plans = self.criteria.plans_within_the_hour(self.topology.id)
         lasted_ms = {s: now_ms - since_ms.get(s, now_ms) for s in relieved}
         longest = max(relieved, key=lambda s: (lasted_ms[s], s))
-        wanted_ms = int(self._overload_s(longest) * 1000) * (1 + plans)
+        wanted_ms = int(self.own.overload_s_of(longest) * 1000) * (1 + plans)
         if lasted_ms[longest] >= wanted_ms:
             return None
         lasts = f"{longest} overloaded for {lasted_ms[longest] / 1000:.0f} s"
@@ -186,16 +185,13 @@ class _Case:
         if before_tps is None:
             return None
         load_mhz, own_mhz = self.predictions.now_load_mhz, node_load_mhz(self.alone)
-        limit_mhz = {s.id: s.limit_mhz for s in self.model.supervisors}
         came_mhz = {s: own_mhz[s] * (1 - before_tps / now_tps) for s in relieved}
-        if any(load_mhz[s] - came_mhz[s] >= limit_mhz[s] for s in relieved):
+        if any(load_mhz[s] - came_mhz[s] >= self.predictions.limit_mhz[s] for s in relieved):
             return None  # it would be overloaded at the rate before the move too
-        strategy, more_tps = self._strategy(), self.new_tps - (self.now_tps or 0.0)
-        if strategy.how == "rolling" and more_tps <= self.total_tps * KEPT_SHARE:
+        rolling, more_tps = self.strategy.how == "rolling", -self.saved_tps
+        if rolling and more_tps <= self.total_tps * KEPT_SHARE:
             return None
-        how = (
-            "restarts workers" if strategy.how == "restart" else f"sends {tuples(more_tps)} tuples/s more between nodes"
-        )
+        how = f"sends {tuples(more_tps)} tuples/s more between nodes" if rolling else "restarts workers"
         text = (
             f"{', '.join(relieved)} overloaded because the last move made the topology faster ({tuples(before_tps)} -> "
             f"{tuples(now_tps)} tuples/s); the plan that relieves it {how}, so what runs is kept"
@@ -209,7 +205,7 @@ class _Case:
             return None
         now_mhz = self.predictions.now_load_mhz
         then_mhz = planned_load_mhz(grown(self.then, self.criteria.growth), self.plans)
-        limit_mhz = {s.id: s.limit_mhz for s in self.model.supervisors}
+        limit_mhz = self.predictions.limit_mhz
         used = sorted({w.supervisor for w in self.plans[self.topology.id].workers})
         full = [s for s in used if then_mhz[s] > max(limit_mhz[s], now_mhz[s]) * (1 + 1e-9)]
         if not full:
@@ -222,8 +218,7 @@ class _Case:
 
     def _from(self, name: str, decision: Decision) -> Decision:
         """The decision with the source of its threshold."""
-        source = self.own.sources.get(name, "")
-        return replace(decision, threshold_from=source) if source else decision
+        return replace(decision, threshold_from=self.own.sources.get(name, ""))
 
     def _lasting(self, act: Decision) -> tuple[Decision, Memory]:
         """GAIN_NOT_SUSTAINED until N cycles in a row showed the gain; N more for every plan but the first of the hour.
@@ -233,8 +228,8 @@ class _Case:
         two intervals have shown, where at most one plan moved the topology within the hour.
         """
         t, now_ms, config = self.topology.id, self.criteria.now_ms, self.own.decide
-        rolling = self._strategy().how == "rolling"
-        plans = self._plans_within_the_hour()
+        rolling = self.strategy.how == "rolling"
+        plans = self.criteria.plans_within_the_hour(self.topology.id)
         tested = rolling or (self.subject.changed and plans <= 1)
         spacing_s = self.criteria.changed_spacing_s if self.subject.changed else self.criteria.hit_spacing_s
         kept_s = HITS_KEPT * self.criteria.hit_spacing_s
@@ -269,8 +264,6 @@ class _Case:
         return replace(self._skip(Reason.HEADROOM, text, len(back), 0), until_ms=last_ms + HOUR_MS)
 
     def _coming_back(self) -> Returns:
-        if self.subject.move is None:
-            return {}
         return coming_back(self.topology, self.plans[self.topology.id], self.subject.move, self.criteria.now_ms)
 
     def _keep(self) -> Decision:
@@ -298,24 +291,20 @@ class _Case:
         return self._skip(Reason.GAIN_BELOW_COST, f"{self._falls()}: {weighed.text}", weighed.saved, weighed.held_up)
 
     def _trade_off(self) -> TradeOff:
-        chosen, saved_tps = self._strategy(), (self.now_tps or 0.0) - self.new_tps
-        steps = counted(chosen.steps, "step")
-        by = f"{steps} without restarts ({tuples(chosen.around_tps)} tuples/s are led around, {SWITCH_S:g} s)"
-        if chosen.how != "rolling":
-            by = f"restarts ({self._restart().text}) of {counted(self._restarted_workers(), 'worker')}"
-        return TradeOff(saved_tps, self.criteria.expected_s(self.topology.id), sum(self._held_up()), by)
+        cost = self._move_cost
+        return TradeOff(self.saved_tps, self.criteria.expected_s(self.topology.id), sum(cost.held_up), cost.by)
 
     def _balance(self, fills: Sequence[str]) -> Decision | None:
         """NEW_SUPERVISOR for the sake of the busiest node."""
         new_supervisors = self.criteria.new_supervisors
-        limit_mhz = {s.id: s.limit_mhz for s in self.model.supervisors if s.limit_mhz > 0}
+        limit_mhz = {s: mhz for s, mhz in self.predictions.limit_mhz.items() if mhz > 0}
         before, after = self.predictions.now_load_mhz, self.predictions.then_load_mhz
         busiest = max(limit_mhz, key=lambda s: (before[s] / limit_mhz[s], s), default=None)
         if busiest is None:
             return None
         was = before[busiest] / limit_mhz[busiest]
         becomes = max(after[s] / limit for s, limit in limit_mhz.items())
-        rises = self.new_tps - (self.now_tps or 0.0) > self.total_tps * new_supervisors.traffic_rise_ratio
+        rises = -self.saved_tps > self.total_tps * new_supervisors.traffic_rise_ratio
         if was < new_supervisors.busy_ratio or becomes > was * (1 - new_supervisors.relief_ratio) or rises:
             return None
         own_before, own_after = self._own_load_mhz()
@@ -334,7 +323,6 @@ class _Case:
         threshold: float | None = None,
         promise: Promise | None = None,
     ) -> Decision:
-        tps = (self.now_tps, self.new_tps)
         return Decision(
             self.topology.id,
             self.subject.action,
@@ -343,11 +331,11 @@ class _Case:
             value,
             threshold,
             moved_executors=self.moved,
-            inter_node_tps=tps,
+            inter_node_tps=(self.now_tps, self.new_tps),
             promise=promise,
             strategy=self.criteria.strategies.get(self.topology.id),
-            held_up=self._held_up() if self.moved and not self.subject.new else (0.0, 0.0),
-            restarted_workers=self._restarted_workers(),
+            held_up=self._move_cost.held_up,
+            restarted_workers=self._move_cost.restarted_workers,
             trade_off=self._trade_off().text if self.moved and self.now_tps is not None else "",
         )
 
@@ -375,25 +363,15 @@ class _Case:
         before, predicted = (self.now_tps or 0.0) / self.total_tps, self.new_tps / self.total_tps
         return Promise(metric, before, predicted, noise, self.total_tps)
 
-    def _strategy(self) -> MoveStrategy:
-        return self.criteria.strategies.get(self.topology.id) or MoveStrategy("restart", "")
-
-    def _restart(self) -> RestartTime:
-        source = self.own.sources.get(RESTART_S, "configured")
-        return restart_time(self.criteria.restarts, self.topology.name, self.own.decide.restart_s, source)
-
-    def _held_up(self) -> tuple[float, float]:
-        """Tuples that the move holds up: by restarts, by rolling moves. One of the two is 0."""
-        strategy = self._strategy()
-        if strategy.how == "rolling":
-            return 0.0, strategy.around_tps * SWITCH_S
-        held_up = held_up_tps(self.topology, self.plans[self.topology.id], self.alone.traffic)
-        return held_up * self._restart().seconds, 0.0
-
-    def _restarted_workers(self) -> int:
-        if not self.moved or self.subject.new or self._strategy().how == "rolling":
-            return 0
-        return len(restarting(self.topology, self.plans[self.topology.id]))
+    @cached_property
+    def _move_cost(self) -> MoveCost:
+        """The cost of the move; nothing where nothing that runs moves."""
+        t, own = self.topology, self.own
+        if not self.moved or self.subject.new:
+            return MoveCost()
+        source = own.sources.get(RESTART_S, "configured")
+        restart = restart_time(self.criteria.restarts, t.name, own.decide.restart_s, source)
+        return move_cost(t, self.plans[t.id], self.alone.traffic, self.strategy, restart)
 
     def _own_load_mhz(self) -> tuple[Mapping[str, float], Mapping[str, float]]:
         own = [t for t in self.then.topologies if t.id == self.topology.id]
@@ -408,21 +386,9 @@ class _Case:
         had = {a.supervisor for a in self.topology.assignment}
         return sorted(self.criteria.arrived & (used - had))
 
-    def _plans_within_the_hour(self) -> int:
-        spent = self.criteria.spent.get(self.topology.id, ())
-        return plans_within_the_hour(spent, self.criteria.now_ms, self.own.decide.cool_down_s)
-
-    def _overload_s(self, supervisor: str) -> float:
-        """X(n) of a supervisor, s."""
-        return self.own.overload_s.get(supervisor, self.own.decide.overload_s)
-
-    def _overloaded(self) -> set[str]:
-        """Supervisors that have been overloaded for longer than X(n)."""
-        return self.memory.overloaded(self.criteria.now_ms, self.own.decide.overload_s, self.own.overload_s)
-
     def _relieved(self) -> list[str]:
         """Supervisors that are or will be overloaded on which the plan has less load, and less of this topology."""
-        overloaded = self._overloaded() | set(self.criteria.coming)
+        overloaded = self.overloaded | set(self.criteria.coming)
         if not overloaded:
             return []
         before, after = self.predictions.now_load_mhz, self.predictions.then_load_mhz

@@ -174,15 +174,6 @@ class Memory:
         hosts, seen_ms = self.supervisor_hosts, self.supervisors_seen_ms
         return [GonePart(supervisor=s, host=hosts.get(s, ""), seen_ms=seen_ms[s]) for s in supervisors]
 
-    def overloaded(self, now_ms: int, overload_s: float, own_s: Mapping[str, float] | None = None) -> set[str]:
-        """Supervisors that have been overloaded for at least X(n): `overload_s`, or what `own_s` says of one."""
-        own_s = own_s or {}
-        return {
-            s
-            for s, since_ms in self.overloaded_since_ms.items()
-            if now_ms - since_ms >= own_s.get(s, overload_s) * 1000
-        }
-
     def hit(self, topology_id: str, now_ms: int, spacing_s: float, kept_s: float, evidence: float = 0.0) -> Memory:
         """Count one more time that the plan was worth it, at most once per `spacing_s`.
 

@@ -112,6 +112,11 @@ class Predictions:
         return expectations(self.now, Plan(topologies=list(self.plans.values())), self.traffic, self.alone)
 
     @cached_property
+    def limit_mhz(self) -> Mapping[str, float]:
+        """B(n) by supervisor id."""
+        return {s.id: s.limit_mhz for s in self.now.supervisors}
+
+    @cached_property
     def now_load_mhz(self) -> Mapping[str, float]:
         """CPU load by supervisor id, as everything runs."""
         return node_load_mhz(self.now)

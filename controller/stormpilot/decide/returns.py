@@ -15,9 +15,9 @@ Returns = Mapping[int, tuple[str, int]]
 """By executor (first task): the node (supervisor id) to which it returns, and when it left that last, ms."""
 
 
-def coming_back(topology: Topology, plan: TopologyPlan, move: MoveState, now_ms: int) -> Returns:
+def coming_back(topology: Topology, plan: TopologyPlan, move: MoveState | None, now_ms: int) -> Returns:
     """Executors that return by the plan to a node that was overloaded with them within the hour."""
-    left_ms = left_within_the_hour(move, now_ms)
+    left_ms = {} if move is None else left_within_the_hour(move, now_ms)
     at = {a.start: a.supervisor for a in topology.assignment}
     planned = {start: w.supervisor for w in plan.workers for start, _ in w.executors}
     return {e: (s, left_ms[e, s]) for e, s in planned.items() if (e, s) in left_ms and at.get(e) != s}

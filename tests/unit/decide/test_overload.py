@@ -9,6 +9,8 @@ import pytest
 
 from doubles.models import HALF, NOW_MS, SPREAD, Slots, model, plan_message, subject, topology
 from doubles.verdicts import CROSSED, judged, one, shuffled
+from stormpilot.config import DecideSection, VerifySection
+from stormpilot.decide.criteria import TopologyCriteria
 from stormpilot.decide.decision import Decision
 from stormpilot.decide.memory import Memory
 from stormpilot.decide.reasons import Reason
@@ -123,8 +125,9 @@ def test_move_for_a_forecast_promises_what_can_be_measured_soon_after_it() -> No
 def test_overload_that_ends_is_forgotten() -> None:
     busy, calm = topology(SPREAD, cpu_mhz=600.0), topology(SPREAD, cpu_mhz=100.0)
     memory = Memory().observe(model(busy), 0).observe(model(calm), 50_000).observe(model(busy), 60_000)
-    assert memory.overloaded(100_000, 60) == set()
-    assert memory.overloaded(120_000, 60) == {"a", "b"}
+    own = TopologyCriteria(DecideSection(overload_s=60), VerifySection())
+    assert own.overloaded(memory.overloaded_since_ms, 100_000) == set()
+    assert own.overloaded(memory.overloaded_since_ms, 120_000) == {"a", "b"}
 
 
 def test_overload_relief_and_repairs_may_use_the_headroom() -> None:
