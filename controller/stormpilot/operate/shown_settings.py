@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from shlex import quote
 from typing import Any
 
-from stormpilot.messages.settings import ALL, PauseSetting, PinSetting, name_of_setting_key
+from stormpilot.messages.settings import ALL, PauseSetting, name_of_setting_key
 from stormpilot.observe.reader import StoreSnapshot
 from stormpilot.printable import age, listed
 
@@ -15,7 +15,8 @@ from stormpilot.printable import age, listed
 def shown_settings(seen: StoreSnapshot, now_ms: int, pauses: Mapping[str, PauseSetting]) -> dict[str, Any]:
     """Settings and requests of operators; `remaining`: executors by topology name.
 
-    Of a pin, `there`: whether its supervisor is; `unknown`: whether its topology runs without what is pinned.
+    Of a pin or an exclusion, `there`: whether its host or supervisor is; `unknown`: whether its topology runs without
+    what it names.
     """
     s = seen.settings
     parts = [] if seen.cluster is None else seen.cluster.supervisors
@@ -33,9 +34,10 @@ def shown_settings(seen: StoreSnapshot, now_ms: int, pauses: Mapping[str, PauseS
         for e in t.executors:
             running[t.name, e.component].append(range(e.start, e.end + 1))
 
-    def unknown(p: PinSetting) -> bool:
-        tasks = running.get((p.topology, p.component), [])
-        return p.topology in names.values() and not any(p.task is None or p.task in some for some in tasks)
+    def unknown(topology: str | None, component: str | None, task: int | None = None) -> bool:
+        if topology is None or component is None or topology not in names.values():
+            return False
+        return not any(task is None or task in some for some in running.get((topology, component), []))
 
     on = {h: Counter[str]() for h in (None, *host.values())}  # None: of supervisors that are gone, as `executors_on`
     for t in seen.topologies.values():
@@ -65,13 +67,21 @@ def shown_settings(seen: StoreSnapshot, now_ms: int, pauses: Mapping[str, PauseS
                 "task": p.task,
                 "supervisor": p.supervisor,
                 "there": unseen or p.supervisor in host,
-                "unknown": unknown(p),
+                "unknown": unknown(p.topology, p.component, p.task),
                 **head(p),
             }
             for p in s.pins
         ],
         "exclusions": [
-            {"host": x.host, "supervisor": x.supervisor, "topology": x.topology, "component": x.component, **head(x)}
+            {
+                "host": x.host,
+                "supervisor": x.supervisor,
+                "topology": x.topology,
+                "component": x.component,
+                "there": unseen or x.supervisor in host or x.host in host.values(),
+                "unknown": unknown(x.topology, x.component),
+                **head(x),
+            }
             for x in s.exclusions
         ],
         "holds": [
@@ -117,12 +127,10 @@ def settings_lines(settings: dict[str, Any]) -> list[tuple[str, str]]:
         lines.append(("drained", f"{d['host']}: {left + ' to be moved' if left else empty}{missing} ({by(d)})"))
     for p in settings["pins"]:
         what = "/".join(str(x) for x in (p["topology"], p["component"], p["task"]) if x is not None)
-        missing = "" if p["there"] else ", which is gone: no effect"
-        missing = f", but {p['topology']} has no such executor: no effect" if p["unknown"] else missing
-        lines.append(("pinned", f"{what} to {p['supervisor']}{missing} ({by(p)})"))
+        lines.append(("pinned", f"{what} to {p['supervisor']}{_without_effect(p)} ({by(p)})"))
     for x in settings["exclusions"]:
         what = "/".join(v for v in (x["topology"], x["component"]) if v) or "everything"
-        lines.append(("excluded", f"{what} from {x['host'] or x['supervisor']} ({by(x)})"))
+        lines.append(("excluded", f"{what} from {x['host'] or x['supervisor']}{_without_effect(x)} ({by(x)})"))
     for h in settings["holds"]:
         until = (
             f"until `stormpilot replan {quote(h['topology'])}`" if h["leftS"] is None else f"for {age(h['leftS'])} more"
@@ -136,3 +144,10 @@ def settings_lines(settings: dict[str, Any]) -> list[tuple[str, str]]:
     for u in settings["unreadable"]:
         lines.append(("unreadable", f"{u['text']}: nothing of {u['topology']} moves"))
     return lines
+
+
+def _without_effect(x: dict[str, Any]) -> str:
+    """A clause on a pin or an exclusion that names what is not there; else empty."""
+    if x["unknown"]:
+        return f", but {x['topology']} has no such executor: no effect"
+    return "" if x["there"] else ", which is gone: no effect"

@@ -416,10 +416,16 @@ def test_what_operators_set_is_told_with_who_why_and_what_is_left_to_do() -> Non
 
 def test_hosts_and_supervisors_are_not_called_gone_where_no_snapshot_tells_of_any() -> None:
     pin = PinSetting(topology="flights", component="parse", supervisor="a", since_ms=NOW_MS, by="ops")
-    settings = Settings(drains={"host-a": DrainSetting(host="host-a", since_ms=NOW_MS, by="ops")}, pins=(pin,))
-    (_, drained), (_, pinned) = settings_lines(gathered(healthy(cluster=None, settings=settings))["settings"])
+    settings = Settings(
+        drains={"host-a": DrainSetting(host="host-a", since_ms=NOW_MS, by="ops")},
+        pins=(pin,),
+        exclusions=(ExcludeSetting(host="host-a", by="ops"),),
+    )
+    (_, drained), (_, pinned), (_, excluded) = settings_lines(
+        gathered(healthy(cluster=None, settings=settings))["settings"]
+    )
     assert "no supervisor" not in drained
-    assert "gone" not in pinned
+    assert "gone" not in pinned + excluded
 
 
 @pytest.mark.parametrize(
@@ -437,6 +443,26 @@ def test_a_pin_of_what_its_topology_has_no_more_is_told_as_one_without_effect(
     (_, here), (_, to_come) = settings_lines(gathered(healthy(settings=Settings(pins=pins)))["settings"])
     assert ("but flights has no such executor: no effect" in here) == bool(effect)
     assert "no effect" not in to_come
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"host": "host-a"}, "everything from host-a (by ops)"),
+        ({"supervisor": "a", "topology": "flights", "component": "parse"}, "flights/parse from a (by ops)"),
+        ({"supervisor": "retired"}, "everything from retired, which is gone: no effect (by ops)"),
+        ({"host": "a"}, "everything from a, which is gone: no effect (by ops)"),  # of a supervisor, not of a host
+        (
+            {"host": "host-a", "topology": "flights", "component": "prase"},
+            "flights/prase from host-a, but flights has no such executor: no effect (by ops)",
+        ),
+        ({"host": "host-a", "topology": "to-come", "component": "x"}, "to-come/x from host-a (by ops)"),
+    ],
+)
+def test_an_exclusion_of_what_is_gone_is_told_as_one_without_effect(fields: dict[str, str], told: str) -> None:
+    """Machines were replaced: what was kept off the old ones came to the new ones, and its exclusion seemed to hold."""
+    settings = Settings(exclusions=(ExcludeSetting(**fields, by="ops"),))
+    assert settings_lines(gathered(healthy(settings=settings))["settings"]) == [("excluded", told)]
 
 
 @pytest.mark.usefixtures("plain")
