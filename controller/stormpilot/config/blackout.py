@@ -41,10 +41,19 @@ def _until_ms(window: BlackoutWindow, now_ms: int) -> int | None:
         begin = datetime.combine(day, time.fromisoformat(window.from_))
         last = day if window.to > window.from_ else day + timedelta(days=1)
         end = datetime.combine(last, time.fromisoformat(window.to))
-        whole = _ms(begin, zone, 0) <= now_ms < _ms(end, zone, 1)
+        until_ms = _until_clocks_show(end, zone)
+        whole = _ms(begin, zone, 0) <= now_ms < until_ms
         if whole or begin <= now.replace(tzinfo=None) < end:  # its first minutes may be among those that are left out
-            return max(_ms(end, zone, 0), _ms(end, zone, 1))
+            return until_ms
     return None
+
+
+def _until_clocks_show(end: datetime, zone: tzinfo) -> int:
+    """The moment from which clocks show `end` or later for good; of an `end` that they leave out, as they do that."""
+    earliest, latest = _ms(end, zone, 1), _ms(end, zone, 0)
+    minutes = range(earliest, latest + 1, 60_000)  # empty for a time that is shown twice: then the second one counts
+    shown = (m for m in minutes if datetime.fromtimestamp(m / 1000, zone).replace(tzinfo=None) >= end)
+    return next(shown, earliest)
 
 
 def _ms(at: datetime, zone: tzinfo, fold: int) -> int:
