@@ -106,7 +106,7 @@ def _lines(t: dict[str, Any]) -> list[str]:
     if (m := t["rollout"]) is not None and (m["running"] is not False or m["sinceS"] < ENDED_SHOWN_S):
         lines.append(f"rollout: {m['text']}")
     if t["modeFrom"] and "; " in t["modeFrom"]:
-        lines.append(f"mode: {t['modeFrom'].partition('; ')[2]}")
+        lines.append(f"policy: {t['modeFrom'].partition('; ')[2]}")
     if t["planReason"]:
         lines.append(f"plan: published {age(t['planAgeS'])} ago: {t['planReason']}")
     if t["proposedPlan"]:

@@ -16,17 +16,19 @@ from typing import TYPE_CHECKING, Any
 
 from stormpilot.messages.controller_state import ConfiguredModes
 from stormpilot.messages.settings import MODES, Mode
+from stormpilot.model.bounds import MOST_INT
 
 if TYPE_CHECKING:
     from stormpilot.config import DecideSection
 
 MODE_KEY = "stormpilot.mode"
 APPROVAL_KEY = "stormpilot.approval"
+PRIORITY_KEY = "stormpilot.priority"
 
 
 @dataclass(frozen=True)
 class Policy:
-    """The policy of a topology; `mode_from` is the source of the mode, `note` names a refused wish of the owner."""
+    """The policy of a topology; `mode_from` is the source of the mode, `note` names the owner's refused wishes."""
 
     mode: Mode
     mode_from: str
@@ -39,16 +41,22 @@ def policy(
 ) -> Policy:
     """The policy of a topology with the configuration `conf`."""
     mode, source, note = chosen_mode(name, conf, configured_modes(config), setting, setting_for_all)
-    asked, approval_note = _owner_approval(conf)
+    asked, _ = _owner_approval(conf)
     approval = asked or any(fnmatch.fnmatchcase(name, p) for p in config.approve)
-    return Policy(mode, source, approval, "; ".join(n for n in (note, approval_note) if n))
+    return Policy(mode, source, approval, note)
+
+
+def owner_priority(conf: Mapping[str, Any], default: int) -> int:
+    """The priority that the owner asks for in the topology's configuration, else Storm's own; 0 is most important."""
+    value, _ = _owner_priority(conf)
+    return default if value is None else value
 
 
 def chosen_mode(
     name: str, conf: Mapping[str, Any], modes: ConfiguredModes, setting: Mode | None, setting_for_all: Mode | None
 ) -> tuple[Mode, str, str]:
-    """The mode of a topology with the configuration `conf`, its source, and what of the owner's wish is refused."""
-    asked, note = _owner_mode(conf, modes.owner_modes)
+    """The mode of a topology with the configuration `conf`, its source, and which of the owner's wishes are refused."""
+    asked, refused = _owner_mode(conf, modes.owner_modes)
     wants = [
         (setting, "operator"),
         (setting_for_all, "operator, for all"),
@@ -57,7 +65,8 @@ def chosen_mode(
         (modes.mode, "controller.yaml: decide.mode"),
     ]
     mode, source = next((m, s) for m, s in wants if m is not None)
-    return mode, source, note
+    notes = (refused, _owner_approval(conf)[1], _owner_priority(conf)[1])
+    return mode, source, "; ".join(n for n in notes if n)
 
 
 def configured_modes(config: DecideSection) -> ConfiguredModes:
@@ -86,3 +95,10 @@ def _owner_approval(conf: Mapping[str, Any]) -> tuple[bool, str]:
     if value is None or text in ("true", "false"):
         return text == "true", ""
     return True, f"{APPROVAL_KEY} is {value!r}, expected true or false: moves wait for an operator"
+
+
+def _owner_priority(conf: Mapping[str, Any]) -> tuple[int | None, str]:
+    value = conf.get(PRIORITY_KEY)
+    if value is None or (isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST_INT):
+        return value, ""
+    return None, f"{PRIORITY_KEY} is {value!r}, expected an integer from 0 to {MOST_INT}: topology.priority holds"

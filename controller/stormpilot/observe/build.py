@@ -18,10 +18,10 @@ from dataclasses import dataclass, field, replace
 import msgspec
 
 from stormpilot.config import LoadSection
+from stormpilot.decide.policy import owner_priority
 from stormpilot.messages.controller_state import CapacityPart
 from stormpilot.messages.core import ClusterSnapshot, ComponentPart, SupervisorPart, TopologySnapshot
 from stormpilot.messages.routes import Routes
-from stormpilot.model.bounds import MOST_INT
 from stormpilot.model.closed_loop import Sources
 from stormpilot.model.readiness import Readiness
 from stormpilot.model.values import (
@@ -52,9 +52,6 @@ from stormpilot.observe.task_rates import TaskRates
 from stormpilot.observe.users import guarantees
 from stormpilot.observe.waiting import lanes, mean_ms, polling_cores, queue_tuples, service_ms
 from stormpilot.observe.worker_cpu import jvm_cores, places_cores, shared_by_law, within_measured
-
-PRIORITY_KEY = "stormpilot.priority"
-"""Key of a topology's configuration that wins over `topology.priority`."""
 
 
 @dataclass(frozen=True)
@@ -321,12 +318,6 @@ def _shared(
         if told.keys() >= set(worker):
             found |= shared_by_law(told, by_law, tuples_tps, worker)
     return found
-
-
-def owner_priority(conf: Mapping[str, object], default: int) -> int:
-    """The priority that the owner asks for in the topology's configuration, else Storm's own; 0 is most important."""
-    value = conf.get(PRIORITY_KEY)
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST_INT else default
 
 
 def _components(snapshot: TopologySnapshot) -> list[Component]:

@@ -163,6 +163,19 @@ def test_a_mode_that_was_taken_back_is_not_shown_until_the_next_cycle() -> None:
     assert (row["mode"], row["modeFrom"]) == ("advise", "controller.yaml: decide.mode")
 
 
+def test_wishes_of_an_owner_that_cannot_be_read_are_shown_beside_the_mode() -> None:
+    """The cycle told of the approval; status decides the mode anew by the settings of now, and left it out."""
+    known, conf = seen().controller, {"stormpilot.approval": "yes", "stormpilot.priority": "high"}
+    assert known is not None
+    said = msgspec.structs.replace(known, modes=ConfiguredModes(mode="advise", by_name={}, owner_modes=["off"]))
+    flights = msgspec.structs.replace(running(), config=conf)
+    (row,) = gathered(controller=said, topologies={ID: flights})["topologies"]
+    assert row["modeFrom"] == (
+        "controller.yaml: decide.mode; stormpilot.approval is 'yes', expected true or false: moves wait for an "
+        "operator; stormpilot.priority is 'high', expected an integer from 0 to 2147483647: topology.priority holds"
+    )
+
+
 def test_notes_are_what_the_command_prints_of_settings() -> None:
     """The web page told of pauses only: not of drains, holds, or a request that nobody acts on."""
     settings = Settings(drains={"host-a": DrainSetting(host="host-a", since_ms=NOW_MS, by="ops")})

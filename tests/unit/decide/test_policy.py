@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from stormpilot.config import DecideSection
-from stormpilot.decide.policy import policy
+from stormpilot.decide.policy import owner_priority, policy
 from stormpilot.messages.settings import Mode
-from stormpilot.observe.build import owner_priority
 
 CONFIG = DecideSection(mode="advise", modes={"named": "act"}, owner_modes=("off", "advise"), approve=["pay*"])
 
@@ -67,3 +66,9 @@ def test_an_approval_that_cannot_be_read_holds_and_is_told_beside_what_is_told_o
 @pytest.mark.parametrize(("value", "priority"), [(3, 3), (-1, 29), ("3", 29), (True, 29), (None, 29)])
 def test_priority_is_the_owners_where_it_is_one(value: object, priority: int) -> None:
     assert owner_priority({"stormpilot.priority": value}, 29) == priority
+
+
+def test_a_priority_that_is_none_is_told() -> None:
+    wish = "stormpilot.priority is 'high', expected an integer from 0 to 2147483647: topology.priority holds"
+    assert policy("flights", {"stormpilot.priority": "high"}, CONFIG, None, None).note == wish
+    assert policy("flights", {"stormpilot.priority": 0}, CONFIG, None, None).note == ""
