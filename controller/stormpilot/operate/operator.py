@@ -17,7 +17,7 @@ from stormpilot.messages.failures import FAILURES
 from stormpilot.messages.limits import PLAN, text_within
 from stormpilot.messages.settings import AuditRecord
 from stormpilot.operate.change import Change
-from stormpilot.operate.topology_ref import UnknownTopologyError, check_reference, topology_ref
+from stormpilot.operate.topology_ref import NO_TOPOLOGIES, UnknownTopologyError, check_reference, topology_ref
 from stormpilot.printable import listed
 from stormpilot.zookeeper.client import ConflictError, Node, ZooKeeper
 from stormpilot.zookeeper.paths import Paths
@@ -93,7 +93,9 @@ class Operator:
         names = {s.name for s in self.topologies().values()}
         if name in names:
             return ""
-        return f"; no topology of that name runs now (there are: {listed(names) or 'none'})"
+        if not names:
+            return f"; no topology of that name is known {NO_TOPOLOGIES}"
+        return f"; no topology of that name runs now (there are: {listed(names)})"
 
     # --- writing ------------------------------------------------------------------------------------------------------
 

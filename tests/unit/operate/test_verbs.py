@@ -188,6 +188,13 @@ def test_a_setting_for_a_name_that_no_topology_has_says_so(world: World) -> None
     assert pause(world.operator()).text == "everything: paused"
 
 
+def test_a_setting_does_not_deny_a_topology_where_the_plug_in_tells_of_none() -> None:
+    """The plug-in is not installed yet: "no topology of that name runs now" was said of one that ran."""
+    text = pause(Operator(MemoryZooKeeper(lambda: T0_MS), PATHS, "olga"), "flights").text
+    assert "runs now" not in text
+    assert "the scheduler plug-in tells of none; where topologies run, stormpilot doctor tells what is wrong" in text
+
+
 def test_what_is_resumed_and_stays_paused_by_another_pause_is_told(world: World) -> None:
     """Resumed, it did not move; and "was not paused" was said of one that status shows as paused."""
     for name in ("flights", None):
