@@ -117,4 +117,5 @@ def wait_until_empty(how: Steering, host: str, timeout_s: float | None) -> None:
                 raise RefusedError(f"{host}: {rest} after {timeout_s:g} s; it stays drained")
             time.sleep(LOOK_S)
     if how.as_table:
-        say(f"{host}: is empty")
+        missing = "" if left.there else ", no supervisor is on a host of that name now"
+        say(f"{host}: is empty{missing}")

@@ -35,9 +35,13 @@ class HistoryStep(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Remaining(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Executors that still run on a host by topology name, and the decision for each since the host is drained."""
+    """Executors that still run on a host by topology name, and the decision for each since the host is drained.
+
+    `there`: whether a supervisor is on a host of that name now.
+    """
 
     host: str
+    there: bool
     executors: dict[str, int]
     decisions: dict[str, str] = {}
     unread: str = ""
@@ -189,4 +193,5 @@ def draining(operator: Operator, host: str) -> Remaining:
         if n := executors_on(snapshot, host, hosts):
             left[snapshot.name] = left.get(snapshot.name, 0) + n
     held = {t: s for t, s in decisions.items() if t in left}
-    return Remaining(host=host, executors=left, decisions=held, unread=unread_names(snapshots))
+    there = host in hosts.values()
+    return Remaining(host=host, there=there, executors=left, decisions=held, unread=unread_names(snapshots))

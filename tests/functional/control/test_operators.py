@@ -129,6 +129,9 @@ def test_what_is_dangerous_is_refused_without_yes_where_nobody_can_be_asked(run:
         assert run(*command, "--dry-run").code == 0
     assert run("audit").out == "nothing was done\n"
     assert run("drain", "host-a", "--yes").out.startswith("host-a: is drained; 3 executors (3 of flights) to be moved")
+    misspelt = run("drain", "HOST-A", "--force", "--yes", "--wait")
+    assert misspelt.out.splitlines()[-1] == "HOST-A: is empty, no supervisor is on a host of that name now"
+    run("undrain", "HOST-A")
     waited = run("drain", "host-a", "--yes", "--wait", "--timeout", "0")  # nobody leads here
     assert waited.code == 1
     assert "host-a: 3 executors of flights left; no controller leads: nothing moves" in waited.err
