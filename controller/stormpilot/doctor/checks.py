@@ -24,6 +24,7 @@ from stormpilot.doctor.surroundings import (
 )
 from stormpilot.messages.load import SILENT_PERIODS, report_period_s
 from stormpilot.messages.settings import ALL, name_of_setting_key
+from stormpilot.operate.shown_settings import shown_settings
 from stormpilot.operate.status import PREPARING, first_cycle_late_s, limit_s
 from stormpilot.printable import age, counted
 
@@ -54,6 +55,7 @@ def examine(e: Evidence) -> list[Finding]:
         *plugin(e),
         *_controller(e),
         *_pauses(e),
+        *_gone(e),
         *_readable(e),
         *placement(e),
         *_reports(e),
@@ -115,6 +117,31 @@ def _pauses(e: Evidence) -> Iterator[Finding]:
         fix = f"stormpilot status says who paused it, when and why; {resume} ends it"
         text = f"{name or 'everything'} is paused: what runs stays where it is, no plan is applied"
         yield Finding("pause", Level.warn, text, fix)
+
+
+def _gone(e: Evidence) -> Iterator[Finding]:
+    """Drains, pins and exclusions of what is gone: an operator forgot them, and a namesake is kept empty."""
+    shown = shown_settings(e.seen, e.now_ms, {})
+    for d in shown["drains"]:
+        if not d["there"]:
+            text = f"{d['host']} is drained, and no supervisor is on a host of that name now"
+            yield Finding(
+                "gone", Level.warn, text, f"where it does not come back: stormpilot undrain {quote(d['host'])}"
+            )
+    for p in shown["pins"]:
+        if not p["there"] or p["unknown"]:
+            task = "" if p["task"] is None else f"/{p['task']}"
+            what = f"{quote(p['topology'])} {quote(p['component'] + task)}"
+            what_to = f"{p['topology']}/{p['component']}{task} to {p['supervisor']}"
+            text = f"a pin of {what_to} has no effect: it names what is gone"
+            yield Finding("gone", Level.warn, text, f"pin it to another one, or: stormpilot unpin {what}")
+    for x in shown["exclusions"]:
+        if not x["there"] or x["unknown"]:
+            where = x["host"] or x["supervisor"]
+            what = "/".join(v for v in (x["topology"], x["component"]) if v) or "everything"
+            named = " ".join(quote(v) for v in (where, x["topology"], x["component"]) if v)
+            text = f"an exclusion of {what} from {where} has no effect: it names what is gone"
+            yield Finding("gone", Level.warn, text, f"exclude it from another one, or: stormpilot include {named}")
 
 
 def _readable(e: Evidence) -> Iterator[Finding]:

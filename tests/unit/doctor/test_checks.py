@@ -16,7 +16,9 @@ from stormpilot.doctor.evidence import Access, NimbusSaid, Written
 from stormpilot.doctor.surroundings import SCHEDULER
 from stormpilot.messages.controller_state import TopologyView
 from stormpilot.messages.core import ShimPart, StatusMessage
+from stormpilot.messages.settings import DrainSetting, ExcludeSetting, PinSetting
 from stormpilot.observe.reader import PublishedPlan
+from stormpilot.observe.settings import Settings
 
 
 def refreshing(waits_s: float | None, polls_s: int | None) -> dict[str, Any]:
@@ -48,6 +50,22 @@ REJECTED = StatusMessage(
 UNSIGNED = msgspec.structs.replace(REJECTED, code="SIGNATURE")
 ACL = "stormpilot.zookeeper.controller.acl"
 KEY = {"stormpilot.plan.key.file": "/etc/stormpilot-plan.key"}
+
+
+def test_settings_of_machines_that_are_gone_are_told_with_what_removes_them() -> None:
+    """Half of the machines were replaced: drains and pins of the old ones stayed for ever."""
+    settings = Settings(
+        drains={h: DrainSetting(host=h) for h in ("host-a", "old-1")},
+        pins=tuple(PinSetting(topology="flights", component="parse", supervisor=s) for s in ("a", "old-id")),
+        exclusions=(ExcludeSetting(host="host-a"), ExcludeSetting(host="old-1", topology="flights")),
+    )
+    found = [f for f in examine(evidence(seen=seen(settings=settings))) if f.check == "gone"]
+    assert {f.level for f in found} == {Level.warn}
+    assert [f.fix.partition(": ")[2] for f in found] == [
+        "stormpilot undrain old-1",
+        "stormpilot unpin flights parse",
+        "stormpilot include old-1 flights",
+    ]
 
 
 @pytest.mark.parametrize(
