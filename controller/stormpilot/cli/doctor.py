@@ -32,11 +32,13 @@ def doctor(
     Exit code 1: something is wrong; 3: ZooKeeper does not answer.
     """
     from stormpilot import doctor as doctors
+    from stormpilot.config.secrets import exposed_files
     from stormpilot.errors import UnreachableError
 
     where, settings = live.where, live.settings
     signs = None if settings is None else settings.publish.plan_key_file is not None
-    evidence = doctors.gather(where.hosts, where.paths, where.login, nimbus, nimbus_login(nimbus_jaas), signs)
+    exposed = [] if settings is None else exposed_files(settings)
+    evidence = doctors.gather(where.hosts, where.paths, where.login, nimbus, nimbus_login(nimbus_jaas), signs, exposed)
     findings = doctors.examine(evidence)
     counts = {level: sum(f.level is level for f in findings) for level in doctors.Level}
     failed = counts[doctors.Level.fail]

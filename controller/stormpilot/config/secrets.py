@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import stat
+from pathlib import Path
 from typing import Any
 
 from stormpilot.config.reading import describe
@@ -9,6 +12,15 @@ from stormpilot.config.sections import Config
 from stormpilot.printable import without_login
 
 SECRET = "..."
+SECRET_FILES = (
+    "zookeeper.auth_file",
+    "zookeeper.jaas_file",
+    "zookeeper.key_file",
+    "publish.plan_key_file",
+    "api.key_file",
+    "notify.headers_file",
+)
+"""Settings that name files with passwords or keys; that of tokens has their hashes only."""
 
 
 def described_openly(config: Config) -> dict[str, Any]:
@@ -23,3 +35,16 @@ def described_openly(config: Config) -> dict[str, Any]:
     if scheme == "digest":  # with the hash of a password, without salt
         values["zookeeper.nimbus_acl"] = f"{scheme}:{who.partition(':')[0]}:{SECRET}"
     return values
+
+
+def exposed_files(config: Config) -> list[str]:
+    """Files with passwords or keys, each with its setting, that every user of this machine can read."""
+    values = dict(describe(config))
+    return [f"{values[key]} ({key})" for key in SECRET_FILES if values[key] and _readable_by_all(Path(values[key]))]
+
+
+def _readable_by_all(path: Path) -> bool:
+    with contextlib.suppress(OSError):
+        folders = path.resolve().parents
+        return bool(path.stat().st_mode & stat.S_IROTH) and all(f.stat().st_mode & stat.S_IXOTH for f in folders)
+    return False

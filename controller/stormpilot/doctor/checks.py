@@ -18,6 +18,7 @@ from stormpilot.doctor.surroundings import (
     plan_key,
     refresh,
     retries,
+    secret_files,
     servers,
     sites,
     storm_settings,
@@ -39,7 +40,8 @@ def examine(e: Evidence) -> list[Finding]:
         told = list(servers(e))
         if not told or any(not s.error for s in e.servers):  # else they have said it
             told.append(_unread(e))
-        return [*told, *access(e), *logins(e), *nimbus(e), *plan_key(e), *storm_settings(e), *sites(e), *retries(e)]
+        told += [*access(e), *logins(e), *nimbus(e), *plan_key(e), *secret_files(e)]
+        return [*told, *storm_settings(e), *sites(e), *retries(e)]
     return [
         *servers(e),
         *access(e),
@@ -48,6 +50,7 @@ def examine(e: Evidence) -> list[Finding]:
         *nimbus(e),
         *owner(e),
         *plan_key(e),
+        *secret_files(e),
         *storm_settings(e),
         *sites(e),
         *retries(e),

@@ -73,7 +73,8 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     `ids` are our logins as access lists have them (scheme and id), `nimbus_ids` those of Storm's daemons where
     `zookeeper.nimbus_acl` names them, `tls` whether ZooKeeper is asked by TLS, `reports` per topology id the age (s) of
     its newest report, `thresholds` when their data ends (epoch, ms), `nimbus_given` whether its address was named,
-    `signs` whether the controller signs plans (None: its configuration is not known). `nimbus_elsewhere`: our Nimbus
+    `signs` whether the controller signs plans (None: its configuration is not known), `exposed` files with passwords or
+    keys that every user can read. `nimbus_elsewhere`: our Nimbus
     does not answer, and those at Storm's usual root are of another Storm on this ZooKeeper. `owner`: the Storm cluster
     that the znodes below the root are of (None: nobody says), `owner_error` why that cannot be read. `storm_*`: names
     below Storm's own znodes, None: not shown.
@@ -99,6 +100,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     nimbus_given: bool = False
     nimbus_elsewhere: bool = False
     signs: bool | None = None
+    exposed: Sequence[str] = ()
     storm_nimbuses: list[str] | None = None
     storm_supervisors: list[str] | None = None
     storm_topologies: list[str] | None = None
@@ -111,12 +113,13 @@ def gather(
     nimbus: str | None,
     nimbus_login: SaslLogin | None = None,
     signs: bool | None = None,
+    exposed: Sequence[str] = (),
 ) -> Evidence:
     """Look at an installation; never raises for what is wrong with it.
 
     `nimbus`: host:port, else those that Storm registered in ZooKeeper, first the one that the plug-in runs in, which is
     asked at the default port where it is not registered; `nimbus_login` is as whom to ask it. `signs`: whether the
-    controller signs plans, None: not known.
+    controller signs plans, None: not known. `exposed`: as in `Evidence`.
     """
     servers = ensemble.ask(hosts, login.tls)
     start = Evidence(
@@ -129,6 +132,7 @@ def gather(
         servers=servers,
         nimbus_given=nimbus is not None,
         signs=signs,
+        exposed=exposed,
     )
     try:
         zookeeper = connect(hosts, login=login)

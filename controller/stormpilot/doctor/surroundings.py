@@ -196,6 +196,13 @@ def plan_key(e: Evidence) -> Iterator[Finding]:
         yield Finding("plan key", Level.ok, "the controller signs plans, and Nimbus takes no others")
 
 
+def secret_files(e: Evidence) -> Iterator[Finding]:
+    """Files of controller.yaml with passwords or keys that every user of this machine can read."""
+    for file in e.exposed:
+        fix = f"chmod o-r {file.partition(' (')[0]}; where others may have read it, replace what is in it"
+        yield Finding("files", Level.warn, f"{file} can be read by every user of this machine", fix)
+
+
 def storm_settings(e: Evidence) -> Iterator[Finding]:
     """Settings of Storm's schedulers that plans do not honour; also before the plug-in is installed."""
     if e.nimbus is None or e.nimbus.error:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from stormpilot.cli import app
-from stormpilot.config import Config, NotifySection, ZooKeeperSection
-from stormpilot.config.secrets import described_openly
+from stormpilot.config import Config, NotifySection, ZooKeeperSection, parse
+from stormpilot.config.secrets import described_openly, exposed_files
 from stormpilot.config.sections import TrafficLogSection
 from stormpilot.printable import without_login
 
@@ -76,3 +77,19 @@ def test_config_check_tells_no_secret(tmp_path: Path, form: str) -> None:
     assert done.exit_code == 0, done.exception
     assert "hooks.example" in done.stdout
     assert "TOPSECRET" not in done.stdout
+
+
+def test_files_with_secrets_that_everybody_can_read_are_named() -> None:
+    """The password of Storm's daemons lay beside controller.yaml with mode 644, and doctor found nothing."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as name:  # pytest's own folders let nobody else in
+        folder = Path(name)
+        for mode in (0o644, 0o640):
+            (folder / f"{mode:o}").write_text("storm:secret")
+            (folder / f"{mode:o}").chmod(mode)
+        text = f"zookeeper: {{auth_file: {folder}/644}}\npublish: {{plan_key_file: {folder}/640}}"
+        config = parse(text, "c.yaml")
+        assert exposed_files(config) == [], "others cannot enter the folder"
+        folder.chmod(0o755)
+        assert exposed_files(config) == [f"{folder}/644 (zookeeper.auth_file)"]
+        (folder / "644").unlink()
+        assert exposed_files(config) == []

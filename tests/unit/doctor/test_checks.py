@@ -90,6 +90,7 @@ def test_settings_of_machines_that_are_gone_are_told_with_what_removes_them() ->
         ),
         ({"ids": [("digest", "storm:x")]}, "access", "fail", "anyone who reaches", "setAcl /stormpilot auth::cdrwa"),
         (SECURED, "access", "fail", "logs in", "auth_file"),
+        ({"exposed": ["/x (zookeeper.auth_file)"]}, "files", "warn", "/x (zookeeper.auth_file) can", "chmod o-r /x"),
         (
             {"access": [Access(path="/stormpilot", entries=[("sasl", "storm", "rwcda")])]},
             "access",
