@@ -68,7 +68,7 @@ class _Case:
         self.plans, self.predictions = predictions.plans, predictions
         self.alone, self.then = predictions.alone[t.id], predictions.then
         own = predictions.by_topology[t.id]
-        self.now_tps, self.new_tps = own.inter_node_tps
+        self.now_tps, self.new_tps = own.now_tps, own.new_tps
         self.total_tps, self.moved = own.total_tps, own.moved
         self.saved_tps = (self.now_tps or 0.0) - self.new_tps
         self.gain = self.saved_tps / self.now_tps if self.now_tps else 0.0
@@ -331,7 +331,7 @@ class _Case:
             value,
             threshold,
             moved_executors=self.moved,
-            inter_node_tps=(self.now_tps, self.new_tps),
+            inter_node_tps=self.predictions.by_topology[self.topology.id].inter_node_tps,
             promise=promise,
             strategy=self.criteria.strategies.get(self.topology.id),
             held_up=self._move_cost.held_up,

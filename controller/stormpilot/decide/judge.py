@@ -87,7 +87,7 @@ def judge(model: Model, states: Mapping[str, TopologyState], plan: Plan, memory:
     decisions = _hold(states, decisions, plans, predictions, criteria)
     acted = {t: d for t, d in decisions.items() if d.action != "skip"}
     for t, d in acted.items():
-        if d.moved_executors:
+        if d.moved_executors and seen.by_topology[t].known:
             decisions[t] = replace(d, expectation=seen.expectations[t])
         if d.action == "publish":
             memory = memory.missed(t)

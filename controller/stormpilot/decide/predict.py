@@ -41,9 +41,14 @@ class Prediction:
     begin_mhz: Mapping[int, float]
 
     @property
-    def inter_node_tps(self) -> tuple[float | None, float]:
+    def known(self) -> bool:
+        """Whether rates tell what a placement does: not of a topology that runs nowhere and was never measured."""
+        return self.now_tps is not None or self.total_tps > 0
+
+    @property
+    def inter_node_tps(self) -> tuple[float | None, float | None]:
         """Now and then, as decisions carry it."""
-        return self.now_tps, self.new_tps
+        return self.now_tps, self.new_tps if self.known else None
 
 
 def predict(alone: Model, plan: Plan, traffic: Traffic) -> Prediction:

@@ -106,6 +106,14 @@ def test_first_plan_needs_no_gain() -> None:
     assert one(verdict).inter_node_tps == (None, 1000.0)
 
 
+def test_a_first_plan_promises_nothing_of_traffic_that_nobody_has_measured() -> None:
+    """Rates of a new topology are not known; they are not zero, nor is what it carries."""
+    new = subject(placed=False)
+    unmeasured = msgspec.structs.replace(model(new.topology), traffic=[])
+    decision = one(judged([new], SPREAD, on=unmeasured))
+    assert (decision.reason, decision.inter_node_tps, decision.expectation) == (Reason.FIRST_PLAN, (None, None), None)
+
+
 # --- consecutive hits: a story with a clock ---------------------------------------------------------------------------
 
 
