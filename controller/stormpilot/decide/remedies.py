@@ -47,7 +47,7 @@ REMEDIES = {
     ),
     "BACK_OFF": "wait, or `stormpilot replan TOPOLOGY`; `stormpilot rollback TOPOLOGY` undoes the last move",
     "WAITING_FOR_REPAIR": "wait a minute; where it lasts, bring the supervisor back or free slots",
-    "NOT_INSTRUMENTED": "submit it with `stormpilot submit`, or install the hook",
+    "NOT_INSTRUMENTED": "after its start wait a minute; later submit it with `stormpilot submit`, or install the hook",
     "INSUFFICIENT_METRICS": (
         "after a start or a move wait for one window (`load.window_s`); later `stormpilot status` names the "
         "silent tasks"

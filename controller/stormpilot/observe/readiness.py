@@ -28,7 +28,12 @@ def readiness_of(
     component_of = {t: e.component for e in snapshot.executors for t in range(e.start, e.end + 1)}
     own = {t: c for t, c in component_of.items() if c in reporting}
     expected = component_of if _hook_is_everywhere(own, rates, load) else own
+    since_ms = snapshot.assigned_since_ms or snapshot.launched_at_ms
+    due_ms = since_ms + int(FIRST_REPORT_S * 1000)
     if not expected:
+        if now_ms < due_ms:
+            text = f"no worker has reported yet; a first report takes up to {FIRST_REPORT_S:.0f} s"
+            return Readiness(ready=False, instrumented=False, text=text, expected_at_ms=due_ms)
         return Readiness(
             ready=False,
             instrumented=False,
@@ -45,8 +50,6 @@ def readiness_of(
     ages = [rates[t].age_s for t in expected if t in rates]
     age_s = max(ages) if ages else None
     if silent:
-        since_ms = snapshot.assigned_since_ms or snapshot.launched_at_ms
-        due_ms = since_ms + int(FIRST_REPORT_S * 1000)
         names = Counter(expected[t] for t in silent)
         parts = ", ".join(f"{component} {n}" for component, n in sorted(names.items()))
         have = "has" if len(silent) == 1 else "have"

@@ -221,6 +221,15 @@ def test_topology_that_only_its_workers_measure_is_planned_like_any_other() -> N
     assert not believe(LoadHistory(60), snapshot=snapshot).readiness[TOPOLOGY].instrumented
 
 
+@pytest.mark.parametrize(("now_s", "text"), [(40, "no worker has reported yet"), (61, "nothing measures it")])
+def test_workers_get_a_minute_to_report_before_the_hook_is_said_to_be_missing(now_s: float, text: str) -> None:
+    bare = [c.__class__(id=c.id, kind=c.kind, inputs=c.inputs) for c in topology(PLACE).components]
+    readiness = believe(LoadHistory(60), now_s, topology(PLACE, components=bare)).readiness[TOPOLOGY]
+    assert (readiness.ready, readiness.instrumented) == (False, False)
+    assert readiness.text.startswith(text)
+    assert readiness.expected_at_ms == (T0_MS + 60_000 if now_s < 60 else None)
+
+
 def test_a_topology_is_not_planned_without_what_its_java_bolts_get() -> None:
     """Streams to them are in no report: a plan would take senders away from them, and promise a gain."""
     python = topology(PLACE)
