@@ -117,6 +117,23 @@ def _affinity(items: Items, bin_of: Ints, i: int, b: int) -> float:
     return tps
 
 
+@jit
+def _affinities(items: Items, bin_of: Ints, i: int, candidates: Ints, count: int, by_bin: Floats, tps: Floats) -> None:
+    """Traffic of item i with the items of each of the first `count` candidates; `by_bin` is zero, and is so again.
+
+    One walk over its neighbours for all of them: dense topologies have thousands. Its last place is for those nowhere.
+    """
+    for j in range(items.xadj[i], items.xadj[i + 1]):
+        by_bin[bin_of[items.adj[j]]] += items.adj_tps[j]
+    for c in range(count):
+        tps[c] = by_bin[candidates[c]]
+    if len(by_bin) < items.xadj[i + 1] - items.xadj[i]:
+        by_bin[:] = 0.0
+        return
+    for j in range(items.xadj[i], items.xadj[i + 1]):
+        by_bin[bin_of[items.adj[j]]] = 0.0
+
+
 def place_pairs(items: Items, bins: Bins, bin_of: Ints, first: Ints, second: Ints, tps: Floats) -> None:
     """Go over the pairs (first[p], second[p]), which come by falling traffic, and place them as A13 does.
 
@@ -124,7 +141,8 @@ def place_pairs(items: Items, bins: Bins, bin_of: Ints, first: Ints, second: Int
     of {bin of one, bin of the other, least loaded bin} is tried; the feasible one that leaves the least traffic between
     bins is kept, the first found on a tie. What fits nowhere stays in `bin_of` as -1.
     """
-    _place_pairs(items, bins, bin_of, first, second, tps, np.zeros(3, dtype=np.int64), np.zeros(3), np.zeros(3))
+    candidates, by_bin = np.zeros(3, dtype=np.int64), np.zeros(len(bins.room) + 1)
+    _place_pairs(items, bins, bin_of, first, second, tps, candidates, by_bin, np.zeros(3), np.zeros(3))
 
 
 @jit
@@ -136,6 +154,7 @@ def _place_pairs(
     second: Ints,
     tps: Floats,
     candidates: Ints,
+    by_bin: Floats,
     to_first: Floats,
     to_second: Floats,
 ) -> None:
@@ -167,9 +186,8 @@ def _place_pairs(
             take(items, bins, bin_of, i)
         if items.movable[j]:
             take(items, bins, bin_of, j)
-        for c in range(count):
-            to_first[c] = _affinity(items, bin_of, i, candidates[c])
-            to_second[c] = _affinity(items, bin_of, j, candidates[c])
+        _affinities(items, bin_of, i, candidates, count, by_bin, to_first)
+        _affinities(items, bin_of, j, candidates, count, by_bin, to_second)
         best_i, best_j, best = NOWHERE, NOWHERE, -1.0
         for c in range(count):
             b = candidates[c]
