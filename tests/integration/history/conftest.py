@@ -76,6 +76,11 @@ def collected(frame: DataFrame) -> list[Any]:
     return [SimpleNamespace(**r) for r in duck.rows_of(frame)]
 
 
+def of_all_days(frame: DataFrame) -> list[Any]:
+    """The rows of a frame that are not of a single day (`columns.with_days`)."""
+    return [r for r in collected(frame) if r.day is None]
+
+
 def at(minute: float) -> datetime:
     """So many minutes after the Monday on which these tests begin."""
     return datetime.fromtimestamp(BEGIN_S + minute * 60, UTC)

@@ -15,7 +15,7 @@ from stormpilot.history.mine.restart import restart_s
 from stormpilot.history.mine.selectivity import selectivity, taken_in
 from stormpilot.history.mine.surroundings import machines
 from stormpilot.history.mine.weekly_profile import every_window, forecast_error, held_out, profile
-from tests.integration.history.conftest import Made, Table, at, collected, evidence
+from tests.integration.history.conftest import Made, Table, at, collected, evidence, of_all_days
 
 HOUR_0 = int(at(0).timestamp() // 3600)
 
@@ -42,7 +42,7 @@ def test_selectivity_is_what_goes_along_an_edge_per_tuple_taken_in(made: Made) -
         edges += [edge("quiet", "log", h, 60 * 4.0), edge("split", "count", h, 60 * 7.5 * (100.0 + h))]
     edges[-1]["rate_tps"] /= 10  # an hour with a restart in it
     hour_rows, edge_rows = made(executors), made(edges)
-    found = collected(selectivity(edge_rows, taken_in(hour_rows, edge_rows)))
+    found = of_all_days(selectivity(edge_rows, taken_in(hour_rows, edge_rows)))
     assert {(r.from_component, r.to_component): (pytest.approx(r.selectivity), r.hours, r.rows) for r in found} == {
         ("spout", "split"): (1.0, 3, 3),
         ("quiet", "split"): (1.0, 3, 3),
@@ -56,7 +56,7 @@ def test_cpu_is_a_line_over_the_rate_with_an_intercept(made: Made) -> None:
     rows += [hours("count", 0, received_tps=60.0 + h, cpu_mhz=2000.0) for h in range(0, 200, 50)]  # a busy neighbour
     rows += [hours("spout", h, emitted_tps=10.0 + h, cpu_mhz=0.2 * (10 + h) - 1) for h in range(100)]
     rows += [hours("level", h, received_tps=30.0) for h in range(50)]
-    found = {r.component: r for r in collected(cpu(cpu_bins(made(rows))))}
+    found = {r.component: r for r in of_all_days(cpu(cpu_bins(made(rows))))}
     assert found["count"].mhz_per_tps == pytest.approx(0.5, rel=0.01)
     assert found["count"].intercept_mhz == pytest.approx(40, rel=0.02)
     assert found["count"].r2 > 0.99 and found["count"].core_mhz == 2500
@@ -79,7 +79,7 @@ def worker(minute: int, component: str, threads: int, rate_tps: float) -> dict[s
 def test_performance_is_the_peak_while_the_node_was_not_over_its_limit(made: Made) -> None:
     rows = [worker(m, "count", 2, 100.0 + m) for m in range(100)] + [worker(m, "count", 1, 30.0) for m in range(100)]
     rows += [worker(m, "idle", 1, 0.0) for m in range(100)]
-    points = {(r.component, r.threads): r for r in collected(performance(made(rows)))}
+    points = {(r.component, r.threads): r for r in of_all_days(performance(made(rows)))}
     assert set(points) == {("count", 1), ("count", 2)}
     two = points["count", 2]
     assert (two.rate_tps, two.cpu_mhz) == (pytest.approx(178.21), pytest.approx(89.105))
@@ -120,7 +120,7 @@ def test_profile_is_the_median_rate_of_each_hour_of_the_week(made: Made) -> None
 
 
 def test_forecast_is_tested_on_the_last_week_that_it_was_not_made_from(made: Made) -> None:
-    found = {r.from_component: r for r in collected(forecast_error(held_out(made(weekly(2, growth=0.25)))))}
+    found = {r.from_component: r for r in of_all_days(forecast_error(held_out(made(weekly(2, growth=0.25)))))}
     assert set(found) == {None, "a"}
     assert found["a"].forecast_error_ratio == pytest.approx(0.2) and found["a"].windows == 168
     assert found[None].weighted_error_ratio == pytest.approx(0.2)
@@ -184,11 +184,11 @@ def test_window_whose_edges_are_lost_is_no_window_without_tuples(made: Made) -> 
 def test_forecast_of_bursts_that_come_at_other_times_is_off(made: Made) -> None:
     """Where nothing was forecast and nothing came, nothing was tested."""
     ends = batch(made, 2, lambda minute: minute < 168 * 60)
-    found = {r.from_component: r for r in collected(forecast_error(held_out(ends)))}
+    found = {r.from_component: r for r in of_all_days(forecast_error(held_out(ends)))}
     assert (found["b"].forecast_error_ratio, found["b"].weighted_error_ratio, found["b"].windows) == (1.0, 1.0, 2016)
     assert found["a"].forecast_error_ratio == 0.0
     rare = batch(made, 2, lambda minute: minute % 60 == 30)
-    found = {r.from_component: r for r in collected(forecast_error(held_out(rare)))}
+    found = {r.from_component: r for r in of_all_days(forecast_error(held_out(rare)))}
     assert (found["b"].forecast_error_ratio, found["b"].windows) == (1.0, 168)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from stormpilot.history.mine.knee import knees, latency_bins
 from stormpilot.history.mine.noise import executor_noise, noise
-from tests.integration.history.conftest import Made, Table, at, collected, evidence, window
+from tests.integration.history.conftest import Made, Table, at, collected, evidence, of_all_days, window
 
 
 def traffic(minute: int, tps: float, **columns: Any) -> dict[str, Any]:
@@ -22,7 +22,7 @@ def test_noise_is_the_scatter_around_the_line_of_an_hour(table: Table) -> None:
     burst = [traffic(60 + m, 200 * (1.05 if m % 2 else 0.95)) for m in range(60)]
     burst[30]["inter_node_tps"] = 900.0
     hidden = [traffic(30, 9e9, measured=False), traffic(31, None)]
-    (row,) = collected(noise(table("windows", swing + burst + hidden)))
+    (row,) = of_all_days(noise(table("windows", swing + burst + hidden)))
     assert row.noise_ratio == pytest.approx(1.4826 * 0.05, rel=0.1)
     assert (row.windows, row.rows, row.hours_of_week) == (119, 119, 2)  # without the burst
 
@@ -31,7 +31,7 @@ def test_noise_is_that_of_the_hours_with_traffic(table: Table) -> None:
     """Two of three hours have a trickle that varies by half, the third one varies by 2%."""
     night = [traffic(m, 0.6 if m % 2 else 0.4) for m in range(120)]
     day = [traffic(120 + m, 1020.0 if m % 2 else 980.0) for m in range(60)]
-    (row,) = collected(noise(table("windows", night + day)))
+    (row,) = of_all_days(noise(table("windows", night + day)))
     assert row.noise_ratio == pytest.approx(1.4826 * 0.02, rel=0.1)
     assert row.windows == 180
 
@@ -41,7 +41,7 @@ def test_a_new_placement_is_no_noise(table: Table) -> None:
     before = [traffic(m, 300.0) for m in range(30)]
     after = [traffic(m, 100.0, assigned_since=at(29)) for m in range(30, 60)]
     short = [traffic(m, 50.0 * m, assigned_since=at(60)) for m in range(60, 65)]
-    (row,) = collected(noise(table("windows", before + after + short)))
+    (row,) = of_all_days(noise(table("windows", before + after + short)))
     assert row.noise_ratio == pytest.approx(0.0, abs=1e-9)
     assert row.windows == 60
 
@@ -74,7 +74,7 @@ def _of_executors(made: Made, hours: list[tuple[int, float, float]], *, apart: b
         }
         for i, (w, t, n) in enumerate(hours)
     ]
-    (row,) = collected(executor_noise(made(rows)))
+    (row,) = of_all_days(executor_noise(made(rows)))
     return row.executor_noise_tps, row.executor_hours
 
 

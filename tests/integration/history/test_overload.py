@@ -15,7 +15,7 @@ from stormpilot.history.mine.condense import executor_hours, whole
 from stormpilot.history.mine.log import Selection
 from stormpilot.history.mine.otd import otd, states
 from stormpilot.history.mine.overload import changes, episodes, loads, overload_s, presence
-from tests.integration.history.conftest import Made, Table, at, collected, evidence
+from tests.integration.history.conftest import Made, Table, at, collected, evidence, of_all_days
 
 
 def nodes(pattern: str, supervisor: str = "a") -> list[dict[str, Any]]:
@@ -116,7 +116,7 @@ def test_otd_levels_are_those_of_workers_before_overloads_and_of_the_others(made
         for queue in ((2000, 3000) if 17 <= m < 20 else (m, 40))  # of two components
     ]
     found = made(workers).join(by_window, ["supervisor", "window_to"])
-    (row,) = collected(otd(found))
+    (row,) = of_all_days(otd(found))
     assert (row.soon, row.others) == (3, 97)
     assert row.queue_high_tuples == 5000 and 100 < row.queue_low_tuples < row.queue_rare_tuples < 142
     assert row.cpu_high == row.cpu_low == 0.625

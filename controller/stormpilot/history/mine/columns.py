@@ -58,13 +58,11 @@ def day() -> Column:
     return fn.floor(fn.unix_millis(fn.col("window_to")) / 86_400_000).cast("bigint")
 
 
-def with_days(frame: DataFrame, at: str, *, by_day: bool) -> DataFrame:
-    """A frame with a column `day` to group by: null, for the number of all days; with `by_day` each row also counts
-    for its own day, whose numbers tell how much days differ (`days.py`). `at`: the column that tells a row's day.
+def with_days(frame: DataFrame, at: str) -> DataFrame:
+    """A frame with each row twice, and a column `day` to group by: null, for the number of all days, and the row's own
+    day, whose numbers tell how much days differ (`days.py`). `at`: the column that tells a row's day.
     """
     whole = fn.lit(None).cast("bigint")
-    if not by_day:
-        return frame.withColumn("day", whole)
     own = fn.floor(fn.unix_millis(fn.col(at)) / 86_400_000).cast("bigint")
     return frame.withColumn("day", fn.explode(fn.array(whole, own)))
 

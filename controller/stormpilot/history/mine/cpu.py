@@ -14,7 +14,7 @@ LEAST_WINDOWS = 5
 _COMPONENT = ("topology_name", "component")
 
 
-def cpu_bins(executor_hours: DataFrame, *, by_day: bool = False) -> DataFrame:
+def cpu_bins(executor_hours: DataFrame) -> DataFrame:
     """Median CPU by rate: topology_name, component, day, rate_tps, cpu_mhz, hours, core_mhz, evidence.
 
     A bin is a twentieth of what lies between the 2nd and the 98th percentile of hourly rates of the component's
@@ -42,7 +42,7 @@ def cpu_bins(executor_hours: DataFrame, *, by_day: bool = False) -> DataFrame:
         .withColumn("bin", fn.floor(fn.expr(f"(rate_tps - low) / (high - low) * {BINS}")))
     )
     return cut(
-        with_days(binned, "last", by_day=by_day)
+        with_days(binned, "last")
         .groupBy(*_COMPONENT, "day", "bin")
         .agg(
             fn.median("rate_tps").alias("rate_tps"),

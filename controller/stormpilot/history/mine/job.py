@@ -64,13 +64,13 @@ def mine(
             hours = keep(log.keep(log.query(executor_hours, sums)))
             found = log.answers(
                 {
-                    "noise": _by_day(noise.noise, windows),
+                    "noise": Ask(noise.noise, windows),
                     "bins": Ask(knee.latency_bins, windows),
                     "in_time": Ask(health.in_time, windows),
                     "restart_s": Ask(restart_s, log.table("outcomes")),
                     "topologies": Ask(topologies, windows, hours),
-                    "executor_noise": _by_day(noise.executor_noise, hours),
-                    "cpu": _by_day(cpu_lines, hours),
+                    "executor_noise": Ask(noise.executor_noise, hours),
+                    "cpu": Ask(cpu_lines, hours),
                 }
             )
             rows.topologies, rows.restart_s = found["topologies"], found["restart_s"]
@@ -86,8 +86,8 @@ def mine(
             workers = keep(log.keep(log.query(worker_loads, sums, loads)))
             asked = {
                 "overload_s": Ask(overload.of_topologies, loads, hours, keep(log.keep(everyones_changes(log, hours)))),
-                "performance": _by_day(performance, workers),
-                "otd": _by_day(otd.otd, workers),
+                "performance": Ask(performance, workers),
+                "otd": Ask(otd.otd, workers),
                 "impossible": Ask(impossible, nodes, sums),
             }
             if with_sizing:
@@ -106,9 +106,9 @@ def mine(
             edges, every = log.query(known_edges, all_edges), log.query(every_window, all_edges, measured)
             found = log.answers(
                 {
-                    "selectivity": _by_day(selectivities, edges, measured, hours),
+                    "selectivity": Ask(selectivities, edges, measured, hours),
                     "profile": Ask(profile, every),
-                    "forecast_error": _by_day(tested_forecasts, every),
+                    "forecast_error": Ask(tested_forecasts, every),
                     "impossible": Ask(impossible_edges, all_edges),
                 }
             )
@@ -129,10 +129,6 @@ def mine(
         impossible={r["name"]: r["rows"] for r in sorted(wrong, key=lambda r: str(r["name"])) if r["rows"]},
     )
     return MinedLog(engine=current(), topologies=mined, failed=failed, health=quality)
-
-
-def _by_day(make: Callable[..., DataFrame], *inputs: DataFrame) -> Ask:
-    return Ask(make, *inputs, by_day=True)
 
 
 def _why_empty(log: Log) -> str:
@@ -205,9 +201,9 @@ def worker_loads(sums: DataFrame, loads: DataFrame) -> DataFrame:
     return otd.worker_states(worker_windows(sums), loads)
 
 
-def cpu_lines(executor_hours: DataFrame, *, by_day: bool) -> DataFrame:
+def cpu_lines(executor_hours: DataFrame) -> DataFrame:
     """`cpu` of its bins."""
-    return cpu(cpu_bins(executor_hours, by_day=by_day))
+    return cpu(cpu_bins(executor_hours))
 
 
 def everyones_changes(log: Log, hours: DataFrame) -> DataFrame:
@@ -217,15 +213,15 @@ def everyones_changes(log: Log, hours: DataFrame) -> DataFrame:
     return log.query(overload.changes_of_all, log.table("executors", of_all=True))
 
 
-def selectivities(edges: DataFrame, measured: DataFrame, hours: DataFrame, *, by_day: bool) -> DataFrame:
+def selectivities(edges: DataFrame, measured: DataFrame, hours: DataFrame) -> DataFrame:
     """`selectivity` in windows that were measured whole."""
     complete = edges.join(measured, ["topology_id", "window_to"], "left_semi")
-    return selectivity(complete, taken_in(hours, complete), by_day=by_day)
+    return selectivity(complete, taken_in(hours, complete))
 
 
-def tested_forecasts(edges: DataFrame, *, by_day: bool) -> DataFrame:
+def tested_forecasts(edges: DataFrame) -> DataFrame:
     """`forecast_error` on what is held out."""
-    return forecast_error(held_out(edges), by_day=by_day)
+    return forecast_error(held_out(edges))
 
 
 def topologies(windows: DataFrame, executor_hours: DataFrame) -> DataFrame:

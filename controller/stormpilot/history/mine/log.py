@@ -53,8 +53,8 @@ class Selection:
 class Ask:
     """A query of a log: the few rows of what `make` makes of frames (`Log.query` says what it may rest on)."""
 
-    def __init__(self, make: Callable[..., DataFrame], *inputs: DataFrame | None, **how: object):
-        self.make, self.inputs, self.how = make, inputs, how
+    def __init__(self, make: Callable[..., DataFrame], *inputs: DataFrame | None):
+        self.make, self.inputs = make, inputs
 
 
 def folders_of(file: Path) -> dict[str, str]:
@@ -90,10 +90,10 @@ class Log(Protocol):
         `of_all`: of all topologies, whichever are selected.
         """
 
-    def query(self, make: Callable[..., DataFrame], *inputs: DataFrame | None, **how: object) -> DataFrame:
+    def query(self, make: Callable[..., DataFrame], *inputs: DataFrame | None) -> DataFrame:
         """The frame that `make` makes of frames of this log. An engine may remember its query by the name of `make`.
 
-        So it rests on nothing but its arguments, and on of `how` nothing but their texts.
+        So it rests on nothing but its arguments.
         """
 
     def keep(self, frame: DataFrame) -> DataFrame:

@@ -12,7 +12,7 @@ SAME = 1e-9
 """Relative: what rounding of sums may differ by."""
 
 
-def noise(windows: DataFrame, *, by_day: bool = False) -> DataFrame:
+def noise(windows: DataFrame) -> DataFrame:
     """Noise of inter-node traffic by topology, from `windows`: topology_name, day, noise_ratio, windows, ...
 
     Also hours_of_week and evidence; `day` as in `columns.with_days`.
@@ -51,7 +51,7 @@ def noise(windows: DataFrame, *, by_day: bool = False) -> DataFrame:
         .where("off <= far")
     )
     by_hour_of_week = cut(
-        with_days(off, "window_to", by_day=by_day)
+        with_days(off, "window_to")
         .groupBy("topology_name", "day", "hour_of_week")
         .agg(
             (fn.median("off") * MAD_TO_SIGMA).alias("ratio"),
@@ -89,7 +89,7 @@ def _weighted_median(value: str) -> Column:
     return (from_below + fn.coalesce(from_above, from_below)) / 2
 
 
-def executor_noise(executor_hours: DataFrame, *, by_day: bool = False) -> DataFrame:
+def executor_noise(executor_hours: DataFrame) -> DataFrame:
     """Noise of one executor's traffic, tuples/s: topology_name, day, executor_noise_tps, executor_hours, evidence.
 
     The gain that OTD weighs for traffic alone is that of one executor, so its threshold rests on this and not on the
@@ -100,7 +100,7 @@ def executor_noise(executor_hours: DataFrame, *, by_day: bool = False) -> DataFr
         (fn.col("windows") >= LEAST_WINDOWS_OF_HOUR) & (fn.col("traffic_tps") > 0)
     ).withColumn("weight", fn.avg("traffic_tps").over(an_hour))
     return (
-        _ranked(with_days(usable, "last", by_day=by_day), "traffic_noise_tps")
+        _ranked(with_days(usable, "last"), "traffic_noise_tps")
         .groupBy("topology_name", "day")
         .agg(
             _weighted_median("traffic_noise_tps").alias("executor_noise_tps"),

@@ -23,7 +23,7 @@ def worker_states(worker_windows: DataFrame, loads: DataFrame) -> DataFrame:
     return worker_windows.join(states(loads), ["supervisor", "window_to"])
 
 
-def otd(worker_states: DataFrame, *, by_day: bool = False) -> DataFrame:
+def otd(worker_states: DataFrame) -> DataFrame:
     """High and low by topology, from workers (`worker_windows`) with the `states` of their nodes, not over their limit.
 
     Columns: topology_name, by, day, cpu_high, cpu_low, cpu_rare, queue_high_tuples, queue_low_tuples,
@@ -42,7 +42,7 @@ def otd(worker_states: DataFrame, *, by_day: bool = False) -> DataFrame:
         return quantile(fn.when(mine, fn.col(column)), part)
 
     return (
-        with_days(workers, "window_to", by_day=by_day)
+        with_days(workers, "window_to")
         .groupBy("topology_name", "by", "day")
         .agg(
             of("load_ratio", soon, USUAL).alias("cpu_high"),

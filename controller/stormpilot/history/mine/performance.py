@@ -8,7 +8,7 @@ from stormpilot.history.mine.columns import evidence, quantile, with_days
 PEAK_PERCENTILE = 0.99
 
 
-def performance(worker_states: DataFrame, *, by_day: bool = False) -> DataFrame:
+def performance(worker_states: DataFrame) -> DataFrame:
     """Points by component and threads, from `worker_windows` with the `states` of their nodes.
 
     Columns: topology_name, by (which B(n)), day, component, threads, rate_tps, cpu_mhz, memory_mb, windows, evidence.
@@ -17,7 +17,7 @@ def performance(worker_states: DataFrame, *, by_day: bool = False) -> DataFrame:
     components too. A trial (docs/concepts/sizing.md) says more.
     """
     return (
-        with_days(worker_states.where("NOT over"), "last", by_day=by_day)
+        with_days(worker_states.where("NOT over"), "last")
         .groupBy("topology_name", "by", "day", "component", "threads")
         .agg(
             quantile("rate_tps", PEAK_PERCENTILE).alias("rate_tps"),

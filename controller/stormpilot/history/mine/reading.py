@@ -107,9 +107,9 @@ class SparkLog(FilesRead):
         rows = self._selected(self._reader(name).parquet(*map(_address, twice)), name)
         return rows.count() - rows.select(*KEYS[name]).distinct().count()
 
-    def query(self, make: Callable[..., DataFrame], *inputs: DataFrame | None, **how: object) -> DataFrame:
+    def query(self, make: Callable[..., DataFrame], *inputs: DataFrame | None) -> DataFrame:
         """The frame that `make` makes of frames; Spark plans it when its rows are asked for."""
-        return make(*inputs, **how)
+        return make(*inputs)
 
     def keep(self, frame: DataFrame) -> DataFrame:
         """The same frame, in memory from its first use on; of a little log plain rows, part of each plan that reads it.
@@ -170,7 +170,7 @@ class SparkLog(FilesRead):
         """The rows of each by its name, several at a time: planning and the last tasks of a job leave cores idle."""
 
         def answer(ask: Ask) -> list[Row]:
-            return [row.asDict() for row in self.query(ask.make, *ask.inputs, **ask.how).collect()]
+            return [row.asDict() for row in self.query(ask.make, *ask.inputs).collect()]
 
         with ThreadPoolExecutor(AT_A_TIME, "stormpilot-ask") as pool:
             return dict(zip(asked, pool.map(answer, asked.values()), strict=True))

@@ -94,15 +94,15 @@ class DuckDBLog(FilesRead):
         asked = f"SELECT (SELECT count(*) {where}) - (SELECT count(*) FROM ({keys}))"
         return int(self._connection.execute(asked).fetchall()[0][0])
 
-    def query(self, make: Callable[..., DataFrame], *inputs: DataFrame | None, **how: object) -> DataFrame:
+    def query(self, make: Callable[..., DataFrame], *inputs: DataFrame | None) -> DataFrame:
         """The view that `make` makes of frames; its text is built once and kept (`texts.py`)."""
         names = [i.name for i in map(_asked, inputs) if i is not None]
-        key = key_of(make, inputs, how)
+        key = key_of(make, inputs)
         known = None if key is None else self.texts.find(key)
         if known is None:
             made = (None if i is None else self.session.layer.table(i.name) for i in map(_asked, inputs))
             with recorded() as views:
-                text = sql(make(*made, **how))
+                text = sql(make(*made))
             if key is not None:
                 self.texts.add(key, opened_up(text, views, names))
         else:
@@ -150,7 +150,7 @@ class DuckDBLog(FilesRead):
 
     def answers(self, asked: Mapping[str, Ask]) -> dict[str, list[Row]]:
         """The rows of each by its name, one after the other: DuckDB uses all cores for each."""
-        return {name: self.rows(self.query(a.make, *a.inputs, **a.how)) for name, a in asked.items()}
+        return {name: self.rows(self.query(a.make, *a.inputs)) for name, a in asked.items()}
 
     def limits(self, by_supervisor: Mapping[str, float]) -> DataFrame:
         """B(n) as a frame: supervisor, cpu_limit_ratio."""

@@ -42,7 +42,7 @@ def taken_in(executor_hours: DataFrame, edge_windows: DataFrame) -> DataFrame:
     )
 
 
-def selectivity(edge_windows: DataFrame, taken_in: DataFrame, *, by_day: bool = False) -> DataFrame:
+def selectivity(edge_windows: DataFrame, taken_in: DataFrame) -> DataFrame:
     """Selectivity by edge: topology_name, from_component, stream, to_component, day, selectivity, hours, evidence.
 
     The median over hours of tuples on the edge over tuples taken in, so that an hour with a gap or a restart in it
@@ -52,7 +52,7 @@ def selectivity(edge_windows: DataFrame, taken_in: DataFrame, *, by_day: bool = 
     taken = taken_in.select("topology_name", fn.col("component").alias("from_component"), "hour", "taken")
     both = by_hour.join(taken, ["topology_name", "from_component", "hour"])
     return (
-        with_days(both, "last", by_day=by_day)
+        with_days(both, "last")
         .groupBy(*EDGE, "day")
         .agg(
             fn.median(fn.col("sent") / fn.col("taken")).alias("selectivity"),

@@ -12,7 +12,7 @@ import hashlib
 import importlib.metadata
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
@@ -112,13 +112,13 @@ class Texts:
             return {}  # none yet, or half of one: built anew
 
 
-def key_of(make: Callable[..., Any], inputs: Sequence[object], how: Mapping[str, object]) -> str | None:
+def key_of(make: Callable[..., Any], inputs: Sequence[object]) -> str | None:
     """Key of a kept text; None for a function that has no name of its own."""
     name = make.__qualname__
     if "<" in name:
         return None
     there = "".join("-" if i is None else "+" for i in inputs)
-    return f"{make.__module__}.{name} {there} {' '.join(f'{k}={v}' for k, v in sorted(how.items()))}".rstrip()
+    return f"{make.__module__}.{name} {there}".rstrip()
 
 
 def shipped(file: Path) -> dict[str, Text]:

@@ -60,7 +60,7 @@ def held_out(edge_windows: DataFrame) -> DataFrame:
     )
 
 
-def forecast_error(held_out: DataFrame, *, by_day: bool = False) -> DataFrame:
+def forecast_error(held_out: DataFrame) -> DataFrame:
     """Forecast error from the other hours in those held out, by edge and by topology (from_component null).
 
     Columns: the edge, day (of the topology alone), forecast_error_ratio (median of |rate - forecast| / rate),
@@ -79,9 +79,9 @@ def forecast_error(held_out: DataFrame, *, by_day: bool = False) -> DataFrame:
         .withColumn("off", off)
     )
     nothing = fn.lit(None).cast("string")
-    together = with_days(tested.withColumns({c: nothing for c in EDGE if c != "topology_name"}), "last", by_day=by_day)
+    together = with_days(tested.withColumns({c: nothing for c in EDGE if c != "topology_name"}), "last")
     return (
-        with_days(tested, "last", by_day=False)
+        tested.withColumn("day", fn.lit(None).cast("bigint"))
         .unionByName(together)
         .groupBy(*EDGE, "day")
         .agg(

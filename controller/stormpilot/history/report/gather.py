@@ -72,7 +72,7 @@ def gather(log: SparkLog) -> list[TopologyLog]:
         found = {r.topology_name: r.asDict() for r in heads.collect()}
         if not found:
             raise UsageError(f"the traffic log {log.path} has no windows {log.selection}".rstrip())
-        noises = {r.topology_name: r.noise_ratio for r in noise(windows).collect()}
+        noises = {r.topology_name: r.noise_ratio for r in noise(windows).where("day IS NULL").collect()}
         pairs = component_pairs(log.table("edges")).collect()
         by_hour = hours(windows).collect()
         week = by_hour_of_week(windows).collect()
