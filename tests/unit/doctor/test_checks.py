@@ -27,6 +27,31 @@ def refreshing(waits_s: float | None, polls_s: int | None) -> dict[str, Any]:
     return {"seen": seen(controller=state(task_refresh_s=waits_s)), **conf(**said)}
 
 
+def acl(*entry: str) -> dict[str, Any]:
+    """A root whose access list has this entry alone: scheme, who, rights."""
+    return {"access": [Access(path="/stormpilot", entries=[entry])]}  # type: ignore[list-item]
+
+
+def wrote(who: str, ahead_ms: int, arrived_ms: int = 0) -> dict[str, Any]:
+    """A message whose clock is so far ahead of ZooKeeper's, which is so far ahead of ours."""
+    return {"written": [Written(who=who, wrote_at_ms=NOW_MS + ahead_ms, arrived_at_ms=NOW_MS + arrived_ms)]}
+
+
+def no_nimbus(port: int, error: str, **more: Any) -> dict[str, Any]:
+    """A Nimbus that does not answer."""
+    return {"nimbus": NimbusSaid(address=f"n:{port}", error=error), **more}
+
+
+def problem(znode: str, text: str) -> dict[str, Any]:
+    """A znode that cannot be read."""
+    return {"problems": {f"/stormpilot/v1/{znode}": text}}
+
+
+def storm_has(supervisors: str, topologies: list[str]) -> dict[str, Any]:
+    """What Storm itself wrote to ZooKeeper, where no Nimbus answers; a letter is a supervisor."""
+    return {"nimbus": None, "storm_supervisors": [*supervisors], "storm_topologies": topologies}
+
+
 def test_a_healthy_installation_has_nothing_to_mend() -> None:
     found = examine(evidence())
     assert [f for f in found if f.level is not Level.ok] == []
@@ -35,11 +60,18 @@ def test_a_healthy_installation_has_nothing_to_mend() -> None:
     assert {"znodes", "placement", "reports", "thresholds"} <= checks
 
 
+SERVERS = [Server("a:1", "3.9.5", "leader"), Server("b:1", "3.9.5", "f"), Server("c:1", error="down")]
 SECURED = conf(**{"storm.zookeeper.auth.scheme": "digest"})
+TLS = {"storm.zookeeper.ssl.enable": True, "stormpilot.zookeeper.ssl.ca": "/etc/ca.pem"}
+JKS = {"storm.zookeeper.ssl.enable": True, "storm.zookeeper.ssl.truststore.path": "/etc/t.jks"}
 BLACK = msgspec.structs.replace(
     snapshots.cluster("a", "b"), supervisors=[snapshots.supervisor("a", blacklisted=True), snapshots.supervisor("b")]
 )
+NEWER = msgspec.structs.replace(snapshots.cluster("a", "b"), shim=ShimPart(version="9.9", storm_version="2.6.0"))
 LOST = snapshots.topology({t: s for t, s in SLOTS.items() if t != 6})
+STUCK = state(written_at_ms=NOW_MS - 600_000)
+LED_LONG = seen(contenders=("n2:9",), leading_since_ms=NOW_MS - 600_000)
+UNANSWERED = seen(statuses={}, plans={FLIGHTS.id: PublishedPlan(PLAN, 0, NOW_MS - 90_000)})
 MISSING = state(
     topologies=[TopologyView(id=FLIGHTS.id, name="flights", mode="act", action="skip", reason="X", missing=2)]
 )
@@ -73,183 +105,50 @@ def test_settings_of_machines_that_are_gone_are_told_with_what_removes_them() ->
     [
         ({"servers": [Server("zk:2181", error="refused")]}, "zookeeper", "fail", "refused", "start it"),
         ({"servers": [Server("zk:2181", "3.4.6", "leader")]}, "zookeeper", "warn", "3.4.6", "compatibility"),
-        (
-            {"servers": [Server("a:1", "3.9.5", "leader"), Server("b:1", "3.9.5", "f"), Server("c:1", error="down")]},
-            "zookeeper",
-            "warn",
-            "c:1",
-            "start it",
-        ),
+        ({"servers": SERVERS}, "zookeeper", "warn", "c:1", "start it"),
         ({"access": [Access(path="/stormpilot")]}, "access", "fail", "not there", "install"),
-        (
-            {"access": [Access(path="/stormpilot", entries=[("digest", "storm:x", "rwcda")])]},
-            "access",
-            "fail",
-            "digest:storm",
-            "auth_file",
-        ),
+        (acl("digest", "storm:x", "rwcda"), "access", "fail", "digest:storm", "auth_file"),
         ({"ids": [("digest", "storm:x")]}, "access", "fail", "anyone who reaches", "setAcl /stormpilot auth::cdrwa"),
         (SECURED, "access", "fail", "logs in", "auth_file"),
         ({"exposed": ["/x (zookeeper.auth_file)"]}, "files", "warn", "/x (zookeeper.auth_file) can", "chmod o-r /x"),
-        (
-            {"access": [Access(path="/stormpilot", entries=[("sasl", "storm", "rwcda")])]},
-            "access",
-            "fail",
-            "sasl:storm",
-            "jaas_file",
-        ),
-        (
-            {"access": [Access(path="/stormpilot", entries=[("sasl", "storm/n@EXAMPLE.ORG", "rwcda")])]},
-            "access",
-            "fail",
-            "may not change it",
-            "stormpilot has no Kerberos",
-        ),
-        (
-            {**conf(**{"storm.zookeeper.ssl.enable": True, "stormpilot.zookeeper.ssl.ca": "/etc/ca.pem"})},
-            "login",
-            "warn",
-            "by TLS, this command in plain text",
-            "zookeeper.ca_file",
-        ),
-        (
-            {
-                **conf(**{"storm.zookeeper.ssl.enable": True, "storm.zookeeper.ssl.truststore.path": "/etc/t.jks"}),
-                "tls": True,
-            },
-            "login",
-            "warn",
-            "cannot read /etc/t.jks",
-            "stormpilot.zookeeper.ssl.ca",
-        ),
-        (
-            {"written": [Written(who="the Nimbus host", wrote_at_ms=NOW_MS - 4000, arrived_at_ms=NOW_MS)]},
-            "clocks",
-            "warn",
-            "4.0 s behind",
-            "NTP",
-        ),
-        (
-            {"written": [Written(who="the Nimbus host", wrote_at_ms=NOW_MS + 60_000, arrived_at_ms=NOW_MS)]},
-            "clocks",
-            "fail",
-            "ahead of",
-            "NTP",
-        ),
-        (
-            {"written": [Written(who="x", wrote_at_ms=NOW_MS + 9_000, arrived_at_ms=NOW_MS + 9_000)]},
-            "clocks",
-            "warn",
-            "this machine",
-            "NTP",
-        ),
+        (acl("sasl", "storm", "rwcda"), "access", "fail", "sasl:storm", "jaas_file"),
+        (acl("sasl", "storm/n@EXAMPLE.ORG", "rwcda"), "access", "fail", "may not change it", "has no Kerberos"),
+        (conf(**TLS), "login", "warn", "by TLS, this command in plain text", "zookeeper.ca_file"),
+        (conf(**JKS) | {"tls": True}, "login", "warn", "cannot read /etc/t.jks", "stormpilot.zookeeper.ssl.ca"),
+        (wrote("the Nimbus host", -4000), "clocks", "warn", "4.0 s behind", "NTP"),
+        (wrote("the Nimbus host", 60_000), "clocks", "fail", "ahead of", "NTP"),
+        (wrote("x", 9_000, 9_000), "clocks", "warn", "this machine", "NTP"),
         (conf(**{"storm.scheduler": None}), "nimbus", "fail", "Storm's default", "io.stormpilot.PilotScheduler"),
+        (no_nimbus(6627, "refused", storm_nimbuses=[]), "nimbus", "fail", "no Nimbus runs", "extlib-daemon"),
+        (no_nimbus(7000, "n: refused", storm_nimbuses=["n:7000"]), "nimbus", "fail", "n: refused", "--nimbus"),
+        (no_nimbus(7000, "n: refused", nimbus_given=True), "nimbus", "fail", "n: refused", "--nimbus"),
         (
-            {"nimbus": NimbusSaid(address="n:6627", error="refused"), "storm_nimbuses": []},
-            "nimbus",
-            "fail",
-            "no Nimbus runs",
-            "extlib-daemon",
-        ),
-        (
-            {"nimbus": NimbusSaid(address="n:7000", error="n:7000: refused"), "storm_nimbuses": ["n:7000"]},
-            "nimbus",
-            "fail",
-            "n:7000: refused",
-            "--nimbus",
-        ),
-        (
-            {"nimbus": NimbusSaid(address="n:7000", error="n:7000: refused"), "nimbus_given": True},
-            "nimbus",
-            "fail",
-            "n:7000: refused",
-            "--nimbus",
-        ),
-        (
-            {
-                "nimbus": NimbusSaid(address="n:6627", error="n:6627: refused"),
-                "nimbus_given": True,
-                "nimbus_elsewhere": True,
-            },
-            "nimbus",
-            "fail",
-            "n:6627: refused",
-            "Storm's root in ZooKeeper is unknown",
+            no_nimbus(6627, "n: refused", nimbus_given=True, nimbus_elsewhere=True),
+            *("nimbus", "fail", "n: refused", "Storm's root in ZooKeeper is unknown"),
         ),
         (conf(**{"stormpilot.zookeeper.root": "/x"}), "nimbus", "fail", "/x", "--root /x"),
         (conf(**{"storm.zookeeper.retry.times": 5}), "retries", "warn", "is 5, less than 30", "retry.times: 60"),
         (
             refreshing(3.0, 10),
-            "refresh",
-            "warn",
-            "task_refresh_s is 3, task.refresh.poll.secs on Nimbus 10",
-            "task_refresh_s: 10",
+            *("refresh", "warn", "task_refresh_s is 3, task.refresh.poll.secs on Nimbus 10", "task_refresh_s: 10"),
         ),
         ({"seen": seen(cluster=None)}, "plug-in", "fail", "written nothing", "extlib-daemon"),
-        (
-            {"nimbus": None, "storm_supervisors": ["a", "b", "c"], "storm_topologies": [FLIGHTS.id]},
-            "plug-in",
-            "fail",
-            "supervisors c missing",
-            "storm.scheduler",
-        ),
-        (
-            {"nimbus": None, "storm_supervisors": ["a", "b"], "storm_topologies": []},
-            "plug-in",
-            "fail",
-            "not there any more",
-            "storm.scheduler",
-        ),
-        (
-            {
-                "seen": seen(
-                    cluster=msgspec.structs.replace(
-                        snapshots.cluster("a", "b"), shim=ShimPart(version="9.9", storm_version="2.6.0")
-                    )
-                )
-            },
-            "versions",
-            "warn",
-            "9.9",
-            "the same version",
-        ),
+        (storm_has("abc", [FLIGHTS.id]), "plug-in", "fail", "supervisors c missing", "storm.scheduler"),
+        (storm_has("ab", []), "plug-in", "fail", "not there any more", "storm.scheduler"),
+        ({"seen": seen(cluster=NEWER)}, "versions", "warn", "9.9", "the same version"),
         ({"seen": seen(cluster=BLACK)}, "supervisors", "warn", "host-a", "log"),
         ({"seen": seen(contenders=(), controller=None)}, "controller", "fail", "no controller has run", "start it"),
         ({"seen": seen(contenders=())}, "controller", "fail", "no controller runs", "start it"),
-        (
-            {"seen": seen(controller=state(written_at_ms=NOW_MS - 600_000))},
-            "controller",
-            "fail",
-            "10 min ago",
-            "restart it",
-        ),
+        ({"seen": seen(controller=STUCK)}, "controller", "fail", "10 min ago", "restart it"),
         ({"seen": seen(contenders=("n2:9",))}, "controller", "warn", "not ended its first cycle", "wait for it"),
-        (
-            {"seen": seen(contenders=("n2:9",), leading_since_ms=NOW_MS - 600_000)},
-            "controller",
-            "fail",
-            "n2:9 has led for 10 min",
-            "log",
-        ),
+        ({"seen": LED_LONG}, "controller", "fail", "n2:9 has led for 10 min", "log"),
         ({"seen": seen(controller=state(version="0.0.9"))}, "versions", "warn", "0.0.9", "same version"),
         ({"seen": seen(controller=state(problems=["disk full"]))}, "controller", "warn", "disk full", "status"),
-        (
-            {"problems": {"/stormpilot/v1/plans/x": "schema 2 is newer than 1"}},
-            "znodes",
-            "fail",
-            "newer than",
-            "upgrade the older",
-        ),
-        ({"problems": {"/stormpilot/v1/thresholds/x": "bad"}}, "znodes", "fail", "bad", "trafficlog mine --publish"),
-        ({"problems": {"/stormpilot/v1/settings/pin/x": "bad"}}, "znodes", "fail", "bad", "set it again"),
+        (problem("plans/x", "schema 2 is newer than 1"), "znodes", "fail", "newer than", "upgrade the older"),
+        (problem("thresholds/x", "bad"), "znodes", "fail", "bad", "trafficlog mine --publish"),
+        (problem("settings/pin/x", "bad"), "znodes", "fail", "bad", "set it again"),
         ({"seen": seen(topologies={FLIGHTS.id: LOST})}, "placement", "fail", "1 of 6 executors", "slots"),
-        (
-            {"seen": seen(statuses={}, plans={FLIGHTS.id: PublishedPlan(PLAN, 0, NOW_MS - 90_000)})},
-            "placement",
-            "fail",
-            "no answer",
-            "not loaded",
-        ),
+        ({"seen": UNANSWERED}, "placement", "fail", "no answer", "not loaded"),
         ({"seen": seen(statuses={FLIGHTS.id: REJECTED})}, "placement", "warn", "NEWER", "explain flights"),
         ({"seen": seen(statuses={FLIGHTS.id: UNSIGNED})}, "placement", "fail", "SIGNATURE", "the same key"),
         ({**conf(**KEY), "signs": False}, "plan key", "fail", "the controller signs none", "publish.plan_key_file"),
@@ -262,10 +161,7 @@ def test_settings_of_machines_that_are_gone_are_told_with_what_removes_them() ->
         ({"seen": seen(controller=MISSING)}, "reports", "warn", "2 tasks", "logs"),
         (
             {"thresholds": {FLIGHTS.id: NOW_MS - 30 * 86_400_000}},
-            "thresholds",
-            "warn",
-            "mined from data that ends 30 days ago",
-            "stormpilot trafficlog mine",
+            *("thresholds", "warn", "mined from data that ends 30 days ago", "stormpilot trafficlog mine"),
         ),
     ],
 )
