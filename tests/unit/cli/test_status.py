@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
 import msgspec
 import pytest
+from rich.console import Console
 
 from doubles.models import plan_message
 from doubles.snapshots import T0_MS, cluster, everywhere, report, supervisor, topology
@@ -35,49 +36,22 @@ from stormpilot.zookeeper.paths import Paths
 ID = "flights-1-1763690000"
 NOW_MS = T0_MS + 100_000
 
+Printed = Callable[[dict[str, Any]], str]
 SENTENCE = "no change: reason=COOL_DOWN topology=flights took_ms=3"
 
 
 def state(age_s: float = 5.0, **fields: Any) -> ControllerState:
-    view = TopologyView(
-        id=ID,
-        name="flights",
-        mode="act",
-        action="skip",
-        reason="COOL_DOWN",
-        text="the last plan is 12 s old",
-        since_ms=NOW_MS - 7000,
-        inter_node_tps=1234.5,
-        inter_node_share=0.25,
-        next_at_ms=NOW_MS + 168_000,
-    )
-    return ControllerState(
-        **{
-            "controller": "n1:7",
-            "version": "0.1.0",
-            "epoch": 3,
-            "started_at_ms": T0_MS,
-            "written_at_ms": NOW_MS - int(age_s * 1000),
-            "period_s": 10.0,
-            "cycles": 9,
-            "planner": "best",
-            "sentence": SENTENCE,
-            "topologies": [view],
-            **fields,
-        }
-    )
+    said = {"action": "skip", "reason": "COOL_DOWN", "text": "the last plan is 12 s old", "since_ms": NOW_MS - 7000}
+    traffic = {"inter_node_tps": 1234.5, "inter_node_share": 0.25}
+    view = TopologyView(id=ID, name="flights", mode="act", next_at_ms=NOW_MS + 168_000, **said, **traffic)
+    who = {"controller": "n1:7", "version": "0.1.0", "epoch": 3, "started_at_ms": T0_MS, "planner": "best"}
+    ran = {"written_at_ms": NOW_MS - int(age_s * 1000), "period_s": 10.0, "cycles": 9, "sentence": SENTENCE}
+    return ControllerState(**(who | ran | {"topologies": [view]} | fields))
 
 
 def shim_says(word: str, code: str = "OK", text: str = "") -> StatusMessage:
-    return StatusMessage(
-        topology_id=ID,
-        plan_id="p-1",
-        state=word,
-        code=code,
-        text=text,
-        since_ms=NOW_MS,
-        written_at_ms=NOW_MS,  # type: ignore[arg-type]
-    )
+    said = {"state": word, "code": code, "text": text}
+    return StatusMessage(topology_id=ID, plan_id="p-1", since_ms=NOW_MS, written_at_ms=NOW_MS, **said)  # type: ignore[arg-type]
 
 
 def healthy(**fields: Any) -> StoreSnapshot:
@@ -96,17 +70,37 @@ def gathered(seen: StoreSnapshot, *reports: LoadReport, problems: dict[str, str]
     return gather("zk:2181", Paths(), seen, list(reports), problems or {}, NOW_MS)
 
 
+def row_of(seen: StoreSnapshot, *reports: LoadReport) -> dict[str, Any]:
+    """What is told of the only topology."""
+    (row,) = gathered(seen, *reports)["topologies"]
+    return row
+
+
+def set_in(seen: StoreSnapshot) -> list[tuple[str, str]]:
+    """The lines that tell what operators set."""
+    return settings_lines(gathered(seen)["settings"])
+
+
+@pytest.fixture
+def printed(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Printed:
+    """What a wide and plain terminal shows, with single spaces."""
+    monkeypatch.setattr(output, "console", Console(width=300, color_system=None, highlight=False))
+
+    def show(shown: dict[str, Any]) -> str:
+        command.show(shown)
+        return " ".join(capsys.readouterr().out.split())
+
+    return show
+
+
 def test_a_report_of_a_worker_that_is_gone_is_not_the_age_of_the_reports() -> None:
     old = msgspec.structs.replace(report(20.0), reporter="gone")
-    (row,) = gathered(healthy(), old, report(97.0))["topologies"]
-    assert row["reportsAgeS"] == 3.0
-    (row,) = gathered(healthy(), report(20.0, tasks=(1,)), report(97.0, tasks=(2,)))["topologies"]
-    assert row["reportsAgeS"] == 80.0
+    assert row_of(healthy(), old, report(97.0))["reportsAgeS"] == 3.0
+    assert row_of(healthy(), report(20.0, tasks=(1,)), report(97.0, tasks=(2,)))["reportsAgeS"] == 80.0
 
 
 def test_a_report_of_a_task_that_a_rebalance_took_away_is_not_the_age_of_the_reports() -> None:
-    (row,) = gathered(healthy(), report(20.0, tasks=(99,)), report(97.0))["topologies"]
-    assert row["reportsAgeS"] == 3.0
+    assert row_of(healthy(), report(20.0, tasks=(99,)), report(97.0))["reportsAgeS"] == 3.0
 
 
 def test_everything_is_well() -> None:
@@ -125,13 +119,8 @@ def test_everything_is_well() -> None:
         "counters": {},
     }
     (row,) = shown["topologies"]
-    assert (row["name"], row["mode"], row["plan"], row["state"], row["code"]) == (
-        "flights",
-        "act",
-        "p-1",
-        "applied",
-        "OK",
-    )
+    assert [row[key] for key in ("name", "mode", "plan", "state")] == ["flights", "act", "p-1", "applied"]
+    assert row["code"] == "OK"
     assert (row["interNodeTps"], row["interNodeShare"], row["reportsAgeS"]) == (1234.5, 0.25, 3.0)
     assert (row["workers"], row["executors"], row["unplaced"]) == (2, 6, 0)
     assert row["decision"]["reason"] == "COOL_DOWN"
@@ -149,11 +138,10 @@ def test_everything_is_well() -> None:
 )
 def test_a_hold_is_shown_by_its_rest(since_ms: int, until_ms: int, text: str) -> None:
     hold = Hold(topology_id=ID, since_ms=since_ms, until_ms=until_ms, cause="discard", plan_id="p-1", by="olga")
-    settings = gathered(healthy(settings=Settings(holds={ID: hold})))["settings"]
-    assert settings_lines(settings) == [("on hold", text)]
+    assert set_in(healthy(settings=Settings(holds={ID: hold}))) == [("on hold", text)]
 
 
-def test_a_pause_is_told_with_who_made_it_when_and_why(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_pause_is_told_with_who_made_it_when_and_why(printed: Printed) -> None:
     """At night somebody asks who stopped the moves, and whether they may go on."""
     known = {ALL: PauseSetting(since_ms=NOW_MS - 60_000, by="olga", why="release day")}
     seen = healthy(paused=frozenset({ALL, "flights"}))
@@ -163,57 +151,52 @@ def test_a_pause_is_told_with_who_made_it_when_and_why(capsys: pytest.CaptureFix
         ("paused", "everything (by olga 60 s ago: release day)"),
         ("paused", "flights (by unreadable setting)"),  # it holds all the same
     ]
-    command.show(shown)
-    assert capsys.readouterr().out.count("paused ") == 2
+    assert printed(shown).count("paused ") == 2
 
 
-@pytest.mark.usefixtures("plain")
-def test_the_reason_of_the_published_plan_is_told_with_its_age(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_reason_of_the_published_plan_is_told_with_its_age(printed: Printed) -> None:
     """It answers why the topology was moved; the line below answers why it is not moved now."""
     at_ms = NOW_MS - 720_000
     plan = plan_message(topology_id=ID, created_at_ms=at_ms, reason="GAIN: inter-node traffic falls by 40%")
     shown = gathered(healthy(plans={ID: PublishedPlan(plan, 4, at_ms)}))
-    command.show(shown)
-    assert "plan: published 12 min ago: GAIN: inter-node traffic falls by 40%" in capsys.readouterr().out
+    assert "plan: published 12 min ago: GAIN: inter-node traffic falls by 40%" in printed(shown)
     assert shown["topologies"][0]["planAgeS"] == 720.0
 
 
 def test_a_setting_without_a_time_is_not_of_1970() -> None:
     drain = DrainSetting(host="a", by="unreadable setting")
-    settings = gathered(healthy(settings=Settings(drains={"a": drain})))["settings"]
     missing = "no supervisor is on a host of that name now"  # renamed since then, perhaps
-    assert settings_lines(settings) == [("drained", f"a: empty, {missing} (by unreadable setting)")]
+    told = set_in(healthy(settings=Settings(drains={"a": drain})))
+    assert told == [("drained", f"a: empty, {missing} (by unreadable setting)")]
+
+
+NOBODY, OTHER = {"contenders": ()}, {"contenders": ("n2:9",)}
+NO_STATE = {"controller": None}
+UNREADABLE = {"problems": {Paths().controller: "its access list does not let us read it"}}
+LONG_AGO = "it holds the leadership, but its last cycle ended"
+
+
+def leading(for_s: int) -> dict[str, Any]:
+    return {"leading_since_ms": NOW_MS - 1000 * for_s}
 
 
 @pytest.mark.parametrize(
     ("fields", "up", "text"),
     [
-        ({"contenders": ()}, False, "DOWN since 2025-11-21 01:54:55 UTC: "),
-        (
-            {"contenders": (), "controller": None},
-            False,
-            "no controller has run here yet: stormpilot run controller.yaml; one",
-        ),
-        ({"controller": None}, True, "starting"),
-        ({"contenders": ("n2:9",)}, True, "starting"),
-        ({"contenders": ("n2:9",), "leading_since_ms": NOW_MS - 119_000}, True, "starting"),
-        ({"contenders": ("n2:9",), "leading_since_ms": NOW_MS - 121_000}, False, "STUCK: it has led for 2 min and not"),
-        (
-            {"contenders": ("n2:9",), "leading_since_ms": NOW_MS - 170_000, "controller": state(period_s=60.0)},
-            True,
-            "starting",
-        ),
-        ({"controller": None, "leading_since_ms": NOW_MS - 121_000}, False, "STUCK: it has led for 2 min and not"),
-        (
-            {"controller": None, "problems": {Paths().controller: "its access list does not let us read it"}},
-            True,
-            "leads; its state cannot be read: its access list",
-        ),
-        ({"controller": state(age_s=31)}, False, "STUCK: it holds the leadership, but its last cycle ended 31 s ago"),
+        (NOBODY, False, "DOWN since 2025-11-21 01:54:55 UTC: "),
+        (NOBODY | NO_STATE, False, "no controller has run here yet: stormpilot run controller.yaml; one"),
+        (NO_STATE, True, "starting"),
+        (OTHER, True, "starting"),
+        (OTHER | leading(119), True, "starting"),
+        (OTHER | leading(121), False, "STUCK: it has led for 2 min and not"),
+        (OTHER | leading(170) | {"controller": state(period_s=60.0)}, True, "starting"),
+        (NO_STATE | leading(121), False, "STUCK: it has led for 2 min and not"),
+        (NO_STATE | UNREADABLE, True, "leads; its state cannot be read: its access list"),
+        ({"controller": state(age_s=31)}, False, f"STUCK: {LONG_AGO} 31 s ago"),
         (
             {"controller": state(age_s=31, sentence="cycle failed: ZooKeeper refuses /stormpilot/v1/plans to us")},
             False,
-            "STUCK: it holds the leadership, but its last cycle ended 31 s ago: cycle failed: ZooKeeper refuses",
+            f"STUCK: {LONG_AGO} 31 s ago: cycle failed: ZooKeeper refuses",
         ),
         ({"controller": state(age_s=29)}, True, "up"),
         ({"controller": state(age_s=100, period_s=60.0)}, True, "up"),
@@ -230,19 +213,15 @@ def test_standby_controllers_are_listed() -> None:
 
 
 def test_refused_plan_shows_code_and_text() -> None:
-    (row,) = gathered(healthy(statuses={ID: shim_says("rejected", "SLOT_OCCUPIED", "slot a:1 is held by x")}))[
-        "topologies"
-    ]
+    row = row_of(healthy(statuses={ID: shim_says("rejected", "SLOT_OCCUPIED", "slot a:1 is held by x")}))
     assert (row["state"], row["code"], row["text"]) == ("rejected", "SLOT_OCCUPIED", "slot a:1 is held by x")
 
 
 def test_cluster_without_topologies_is_told_and_a_missing_plug_in_with_its_line_of_storm_yaml(
-    capsys: pytest.CaptureFixture[str],
+    printed: Printed,
 ) -> None:
-    command.show(gathered(healthy(topologies={}, plans={}, statuses={})))
-    assert "topologies  none runs" in capsys.readouterr().out
-    command.show(gathered(StoreSnapshot()))
-    text = " ".join(capsys.readouterr().out.split())
+    assert "topologies none runs" in printed(gathered(healthy(topologies={}, plans={}, statuses={})))
+    text = printed(gathered(StoreSnapshot()))
     assert "storm.scheduler: io.stormpilot.PilotScheduler" in text
     assert "none runs" not in text
 
@@ -259,29 +238,27 @@ def test_what_cannot_be_read_is_a_row_not_a_crash() -> None:
     assert [p["text"] for p in shown["problems"]] == [broken[paths.plan(ID)], broken[paths.topology("x-1")]]
 
 
-def test_a_topology_without_any_plan_is_no_failure(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_topology_without_any_plan_is_no_failure(printed: Printed) -> None:
     fresh = healthy(plans={}, statuses={ID: shim_says("fallback", "NO_PLAN", "no plan: fallback scheduler")})
-    (row,) = gathered(fresh)["topologies"]
+    row = row_of(fresh)
     assert (row["state"], row["code"]) == ("fallback", "NO_PLAN")  # for programs as it is
     assert (row["stateText"], row["text"]) == ("no plan yet", "placed by Storm's own scheduler")
-    command.show(gathered(fresh))
-    text = capsys.readouterr().out
+    text = printed(gathered(fresh))
     assert "no plan yet" in text
     assert "fallback" not in text
     assert "NO_PLAN" not in text
 
 
-def test_executors_that_run_nowhere_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_executors_that_run_nowhere_are_told(printed: Printed) -> None:
     lost = {ID: topology(everywhere({("a", 6700): (1, 2, 5)}))}
-    command.show(gathered(healthy(topologies=lost, plans={}, statuses={ID: shim_says("fallback", "NO_PLAN")})))
-    assert "flights     3 of 6 executors run nowhere" in capsys.readouterr().out
-    command.show(gathered(healthy()))
-    assert "run nowhere" not in capsys.readouterr().out
+    seen = healthy(topologies=lost, plans={}, statuses={ID: shim_says("fallback", "NO_PLAN")})
+    assert "flights 3 of 6 executors run nowhere" in printed(gathered(seen))
+    assert "run nowhere" not in printed(gathered(healthy()))
 
 
 def test_a_topology_without_a_plan_that_needs_sites_is_not_placed_by_storm() -> None:
     text = "no plan; lost and new executors are placed by the sites of their components"
-    (row,) = gathered(healthy(plans={}, statuses={ID: shim_says("fallback", "NO_PLAN", text)}))["topologies"]
+    row = row_of(healthy(plans={}, statuses={ID: shim_says("fallback", "NO_PLAN", text)}))
     assert row["text"] == "placed by the sites of its components"
 
 
@@ -306,8 +283,7 @@ def test_executors_are_counted_once_however_many_hosts_are_drained() -> None:
     assert looks(10) == looks(1)
 
 
-@pytest.mark.usefixtures("plain")
-def test_hosts_are_listed_by_the_names_that_drain_takes(capsys: pytest.CaptureFixture[str]) -> None:
+def test_hosts_are_listed_by_the_names_that_drain_takes(printed: Printed) -> None:
     own = cluster("a", "b")
     shared = msgspec.structs.replace(supervisor("c", blacklisted=True), host="host-a")
     drained = Settings(drains={"host-b": DrainSetting(host="host-b")})
@@ -317,23 +293,15 @@ def test_hosts_are_listed_by_the_names_that_drain_takes(capsys: pytest.CaptureFi
         ("host-a", False, ["a", "c"]),
         ("host-b", True, ["b"]),
     ]
-    assert shown["hosts"][0]["supervisors"][0] == {
-        "id": "a",
-        "blacklisted": False,
-        "slots": 4,
-        "usedSlots": 1,
-        "executors": 3,
-    }
-    command.show(shown)
-    text = capsys.readouterr().out
+    a = {"id": "a", "blacklisted": False, "slots": 4, "usedSlots": 1, "executors": 3}
+    assert shown["hosts"][0]["supervisors"][0] == a
+    text = printed(shown)
     assert "host-a: supervisor a (1 of 4 slots used, 3 executors), supervisor c (0 of 4 slots used, 0 exec" in text
     assert "host-b: supervisor b (1 of 4 slots used, 3 executors)" in text
 
 
-@pytest.mark.usefixtures("plain")
-def test_of_many_hosts_people_see_some_and_how_to_see_all(capsys: pytest.CaptureFixture[str]) -> None:
-    command.show(gathered(healthy(cluster=cluster(*(f"s{i:03}" for i in range(200))))))
-    text = capsys.readouterr().out
+def test_of_many_hosts_people_see_some_and_how_to_see_all(printed: Printed) -> None:
+    text = printed(gathered(healthy(cluster=cluster(*(f"s{i:03}" for i in range(200))))))
     assert "host-s009" in text
     assert "host-s010" not in text
     assert "and 190 more: `stormpilot status -f json` lists all" in text
@@ -346,12 +314,12 @@ def test_plug_in_that_wrote_nothing_is_told() -> None:
 
 
 def test_operators_setting_wins_over_what_the_controller_last_saw() -> None:
-    (row,) = gathered(healthy(modes={"flights": ModeSetting(mode="off")}, paused=frozenset({"flights"})))["topologies"]
+    row = row_of(healthy(modes={"flights": ModeSetting(mode="off")}, paused=frozenset({"flights"})))
     assert (row["mode"], row["paused"]) == ("off", True)
 
 
 def test_topology_that_no_controller_has_seen_has_dashes() -> None:
-    (row,) = gathered(healthy(controller=None, plans={}, statuses={}))["topologies"]
+    row = row_of(healthy(controller=None, plans={}, statuses={}))
     assert (row["mode"], row["plan"], row["state"], row["decision"], row["interNodeTps"]) == (None,) * 5
 
 
@@ -365,11 +333,9 @@ def test_topology_that_no_controller_has_seen_has_dashes() -> None:
         healthy(plans={ID: PublishedPlan(None, 5, NOW_MS)}, unreadable_topologies=frozenset({"x-1"})),
     ],
 )
-@pytest.mark.usefixtures("plain")
-def test_table_says_what_the_json_says(seen: StoreSnapshot, capsys: pytest.CaptureFixture[str]) -> None:
+def test_table_says_what_the_json_says(seen: StoreSnapshot, printed: Printed) -> None:
     shown = gathered(seen, problems={"/stormpilot/v1/x": "/stormpilot/v1/x: not valid"})
-    command.show(shown)
-    text = " ".join(capsys.readouterr().out.split())
+    text = printed(shown)
     assert shown["controller"]["text"] in text
     assert "unreadable /stormpilot/v1/x: not valid" in text
     for row in shown["topologies"]:
@@ -379,31 +345,18 @@ def test_table_says_what_the_json_says(seen: StoreSnapshot, capsys: pytest.Captu
             assert "[red] {brackets}" in text
 
 
-@pytest.fixture
-def plain(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Print to what pytest captures, wide and plain."""
-    from rich.console import Console
-
-    console = Console(width=300, color_system=None, highlight=False)
-    monkeypatch.setattr(output, "console", console)
-
-
 def test_what_operators_set_is_told_with_who_why_and_what_is_left_to_do() -> None:
+    hold = Hold(topology_id=ID, since_ms=NOW_MS, until_ms=NOW_MS + 60_000, cause="rollback", plan_id="p-1", by="x")
     settings = Settings(
         drains={"host-a": DrainSetting(host="host-a", since_ms=NOW_MS - 90_000, by="ops", why="new disk")},
         pins=(PinSetting(topology="flights", component="parse", task=2, supervisor="gone", since_ms=NOW_MS, by="ops"),),
         exclusions=(ExcludeSetting(host="host-b", topology="flights", since_ms=NOW_MS, by="ops"),),
-        holds={
-            ID: Hold(
-                topology_id=ID, since_ms=NOW_MS, until_ms=NOW_MS + 60_000, cause="rollback", plan_id="p-1", by="x"
-            ),
-            "old": Hold(topology_id="old", since_ms=0, until_ms=NOW_MS - 1, cause="discard"),
-        },
+        holds={ID: hold, "old": Hold(topology_id="old", since_ms=0, until_ms=NOW_MS - 1, cause="discard")},
         requests={ID: Pending(None, 0)},
         frozen={"flights": "a pin cannot be read (/x)"},
     )
-    shown = gathered(healthy(settings=settings, modes={ALL: ModeSetting(mode="advise", by="ops", since_ms=NOW_MS)}))
-    assert settings_lines(shown["settings"]) == [
+    modes = {ALL: ModeSetting(mode="advise", by="ops", since_ms=NOW_MS)}
+    assert set_in(healthy(settings=settings, modes=modes)) == [
         ("mode", "everything: advise (by ops 0 s ago)"),
         ("drained", "host-a: 3 of flights to be moved (by ops 90 s ago: new disk)"),
         ("pinned", "flights/parse/2 to gone, which is gone: no effect (by ops 0 s ago)"),
@@ -421,9 +374,7 @@ def test_hosts_and_supervisors_are_not_called_gone_where_no_snapshot_tells_of_an
         pins=(pin,),
         exclusions=(ExcludeSetting(host="host-a", by="ops"),),
     )
-    (_, drained), (_, pinned), (_, excluded) = settings_lines(
-        gathered(healthy(cluster=None, settings=settings))["settings"]
-    )
+    (_, drained), (_, pinned), (_, excluded) = set_in(healthy(cluster=None, settings=settings))
     assert "no supervisor" not in drained
     assert "gone" not in pinned + excluded
 
@@ -440,7 +391,7 @@ def test_a_pin_of_what_its_topology_has_no_more_is_told_as_one_without_effect(
         PinSetting(topology=t, component=component, task=task, supervisor="a", since_ms=NOW_MS, by="ops")
         for t in ("flights", "to-come")
     )
-    (_, here), (_, to_come) = settings_lines(gathered(healthy(settings=Settings(pins=pins)))["settings"])
+    (_, here), (_, to_come) = set_in(healthy(settings=Settings(pins=pins)))
     assert ("but flights has no such executor: no effect" in here) == bool(effect)
     assert "no effect" not in to_come
 
@@ -462,12 +413,10 @@ def test_a_pin_of_what_its_topology_has_no_more_is_told_as_one_without_effect(
 def test_an_exclusion_of_what_is_gone_is_told_as_one_without_effect(fields: dict[str, str], told: str) -> None:
     """Machines were replaced: what was kept off the old ones came to the new ones, and its exclusion seemed to hold."""
     settings = Settings(exclusions=(ExcludeSetting(**fields, by="ops"),))
-    assert settings_lines(gathered(healthy(settings=settings))["settings"]) == [("excluded", told)]
+    assert set_in(healthy(settings=settings)) == [("excluded", told)]
 
 
-@pytest.mark.usefixtures("plain")
-def test_memory_of_a_topology_is_told_with_its_source(capsys: pytest.CaptureFixture[str]) -> None:
+def test_memory_of_a_topology_is_told_with_its_source(printed: Printed) -> None:
     (view,) = state().topologies
     told = msgspec.structs.replace(view, memory="310 MB measured of 4 executors")
-    command.show(gathered(healthy(controller=state(topologies=[told]))))
-    assert "memory: 310 MB measured of 4 executors" in " ".join(capsys.readouterr().out.split())
+    assert "memory: 310 MB measured of 4 executors" in printed(gathered(healthy(controller=state(topologies=[told]))))
