@@ -12,7 +12,7 @@ import itertools
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -60,6 +60,7 @@ load: {window_s: 30, min_coverage_ratio: 0.9, settle_s: 4, cpu_by_place: false}
 decide: {mode: act, consecutive_hits: 1, cool_down_s: 120}
 """
 """Stories say by hand what an executor uses: it goes with the executor (`cpu_by_place: false`)."""
+Kind = TypeVar("Kind", bound=Message)
 POLL_S = 2
 REPORT_S = 4
 SPREAD: Slots = {("a", 6700): (1, 4, 6), ("b", 6700): (2, 3, 5)}
@@ -124,11 +125,8 @@ class World:
     ) -> str:
         """`routed`: what goes to `parse` and `sink` follows routes, and there may be a worker more.
 
-        `hands_over`: tasks of `parse` are asked for their keyed state, and do not answer.
-
-        `launch` numbers the submissions of a name, and is in the topology's id.
-
-        `standby`: so many tasks of `parse` wait for a route.
+        `hands_over`: tasks of `parse` are asked for their keyed state, and do not answer. `standby`: so many tasks of
+        `parse` wait for a route. `launch` numbers the submissions of a name, and is in the topology's id.
         """
         topology = snapshots.topology(snapshots.everywhere(slots), name=name)
         topology = msgspec.structs.replace(topology, id=topology.id.replace("-1-", f"-{launch}-"))
@@ -282,35 +280,31 @@ class World:
         return self.reports[-1].decisions[topology_id]
 
     def plan(self, topology_id: str) -> PlanMessage | None:
-        (node,) = self.zookeeper.read([self.paths.plan(topology_id)])
-        return None if node is None else decode(node.data, PlanMessage, "plan")
+        return self._read(self.paths.plan(topology_id), PlanMessage)
 
     def proposal(self, topology_id: str) -> HistoryEntry | None:
-        (node,) = self.zookeeper.read([self.paths.proposal(topology_id)])
-        return None if node is None else decode(node.data, HistoryEntry, "proposal")
+        return self._read(self.paths.proposal(topology_id), HistoryEntry)
 
     def moves(self, topology_id: str) -> MoveState:
-        (node,) = self.zookeeper.read([self.paths.moves(topology_id)])
-        assert node is not None
-        return decode(node.data, MoveState, "moves")
+        found = self._read(self.paths.moves(topology_id), MoveState)
+        assert found is not None
+        return found
 
     def state(self) -> ControllerState:
-        (node,) = self.zookeeper.read([self.paths.controller])
-        assert node is not None
-        return decode(node.data, ControllerState, "controller")
+        found = self._read(self.paths.controller, ControllerState)
+        assert found is not None
+        return found
 
     def routes(self, topology_id: str) -> Routes | None:
-        (node,) = self.zookeeper.read([self.paths.routes(topology_id)])
-        return None if node is None else decode(node.data, Routes, "routes")
+        return self._read(self.paths.routes(topology_id), Routes)
 
     def rollout(self, topology_id: str) -> Rollout | None:
-        (node,) = self.zookeeper.read([self.paths.rollout(topology_id)])
-        return None if node is None else decode(node.data, Rollout, "rollout")
+        return self._read(self.paths.rollout(topology_id), Rollout)
 
     def history(self, topology_id: str) -> list[HistoryEntry]:
         (names,) = self.zookeeper.children([self.paths.plan_history(topology_id)])
-        nodes = self.zookeeper.read([self.paths.plan_history(topology_id, n) for n in names])
-        return [decode(n.data, HistoryEntry, "history") for n in nodes if n is not None]
+        entries = (self._read(self.paths.plan_history(topology_id, n), HistoryEntry) for n in names)
+        return [e for e in entries if e is not None]
 
     def slots(self, topology_id: str) -> dict[tuple[str, int], tuple[int, ...]]:
         found: dict[tuple[str, int], tuple[int, ...]] = {}
@@ -325,6 +319,10 @@ class World:
         self, model: Model, planner: str, params: Params, *, seed: int, left_s: Callable[[], float]
     ) -> Plan | Infeasible:
         return self.compute(model, planner, params)
+
+    def _read(self, path: str, kind: type[Kind]) -> Kind | None:
+        (node,) = self.zookeeper.read([path])
+        return None if node is None else decode(node.data, kind, path)
 
     def _put_controller(self, data: bytes) -> None:
         self.cycle.publisher.put(self.paths.controller, data)
@@ -385,10 +383,8 @@ class World:
     def _report(self, topology_id: str, loads: list[TaskLoad]) -> None:
         """Write what the tasks of a topology tell, if there is one."""
         if loads:
-            now_s = self.now_ms // 1000
-            report = LoadReport(
-                topology_id=topology_id, reporter="r", seq=now_s, written_at_ms=self.now_ms, tasks=loads
-            )
+            head = {"topology_id": topology_id, "reporter": "r", "written_at_ms": self.now_ms}
+            report = LoadReport(**head, seq=self.now_ms // 1000, tasks=loads)
             self._write(self.paths.load(topology_id, "r"), report)
 
     def _goes_to(self, topology_id: str, task: int) -> int:
@@ -406,9 +402,8 @@ class World:
                 self.applied.append(plan.plan_id)
                 self.answer(t, "rejected", "WORKERS_CHANGED")
                 continue
-            whole = all(
-                (p := self.plan(m)) is not None and p.plan_set == plan.plan_set for m in plan.plan_set_topologies
-            )
+            others = [self.plan(m) for m in plan.plan_set_topologies]
+            whole = all(p is not None and p.plan_set == plan.plan_set for p in others)
             if whole and self.now_ms - plan.created_at_ms >= self.apply_after_s * 1000:
                 self.applied.append(plan.plan_id)
                 self.place(t, {(w.supervisor, w.port): tuple(s for s, _ in w.executors) for w in plan.workers})
