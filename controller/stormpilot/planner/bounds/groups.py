@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from stormpilot.model.compiled import Bools, Compiled, Floats, Ints
-from stormpilot.planner.bounds.semidefinite import inter_node_bound
+from stormpilot.planner.bounds.semidefinite import binding_resources, hosts_of_classes, inter_node_bound
 from stormpilot.planner.placement.problem import LeftS
 
 LARGEST = 800  # executors of a topology: larger ones count as 0
@@ -113,20 +113,12 @@ class _HostKinds:
 
 def _hosts(c: Compiled) -> tuple[_HostKinds, Floats, Bools] | None:
     """Kinds of hosts, needs (resources that bind x executors), and classes x kinds: allowed or not."""
-    if not c.nodes or not c.executors:
+    limits, needs = binding_resources(c)
+    if not len(limits):
         return None
-    limits = np.stack([np.bincount(c.node_host, c.node_limit_mhz), np.bincount(c.node_host, c.node_memory_mb)])
-    needs = np.stack([c.cpu_mhz, c.memory_mb])
-    bind = (needs.sum(axis=1) > 0) & np.isfinite(limits).all(axis=1) & (limits.max(axis=1) > 0)
-    if not bind.any():
-        return None
-    largest = limits[bind].max(axis=1, keepdims=True)
-    limits, needs = limits[bind] / largest * (1 + ROUNDING), needs[bind] / largest
+    limits = limits * (1 + ROUNDING)
     slots = np.bincount(c.node_host, c.slots_per_node()).astype(np.int64)
-    of_class = np.zeros((len(c.allowed), limits.shape[1]), dtype=np.bool_)
-    for k, row in enumerate(c.allowed):
-        of_class[k, c.node_host[row]] = True
-    alike, number = np.unique(np.vstack([limits, slots, of_class]), axis=1, return_counts=True)
+    alike, number = np.unique(np.vstack([limits, slots, hosts_of_classes(c)]), axis=1, return_counts=True)
     r = len(limits)
     kinds = _HostKinds(alike[:r], number.astype(np.int64), alike[r].astype(np.int64))
     return kinds, needs, alike[r + 1 :] > 0

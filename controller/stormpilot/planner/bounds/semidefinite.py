@@ -34,15 +34,9 @@ SLACK = 1e-7  # of all traffic: far above the rounding of eigenvalues
 
 def inter_node_bound(c: Compiled, left_s: LeftS = lambda: math.inf, iterations: int = ITERATIONS) -> float:
     """No placement that keeps the limits of CPU and memory has less traffic (tuples/s) between hosts."""
-    if not c.executors:
+    limits, needs = binding_resources(c)
+    if not len(limits):
         return 0.0
-    limits = np.stack([np.bincount(c.node_host, c.node_limit_mhz), np.bincount(c.node_host, c.node_memory_mb)])
-    needs = np.stack([c.cpu_mhz, c.memory_mb])
-    bind = (needs.sum(axis=1) > 0) & np.isfinite(limits).all(axis=1) & (limits.max(axis=1) > 0)
-    if not bind.any():
-        return 0.0
-    largest = limits[bind].max(axis=1, keepdims=True)
-    limits, needs = limits[bind] / largest, needs[bind] / largest
     allowed = _allowed_hosts(c)
     parts, members = [], []
     for t in range(c.topologies):
@@ -73,13 +67,26 @@ def inter_node_bound(c: Compiled, left_s: LeftS = lambda: math.inf, iterations: 
     return max(total * (1 - SLACK) - least, 0.0)
 
 
-def _allowed_hosts(c: Compiled) -> Bools:
-    """E x hosts: where a node of the host may have the executor."""
-    hosts = int(c.node_host.max(initial=-1)) + 1
-    of_class = np.zeros((len(c.allowed), hosts), dtype=np.bool_)
+def binding_resources(c: Compiled) -> tuple[Floats, Floats]:
+    """Limits of hosts and needs of executors, of those of CPU and memory that bind, as parts of the largest limit."""
+    limits = np.stack([np.bincount(c.node_host, c.node_limit_mhz), np.bincount(c.node_host, c.node_memory_mb)])
+    needs = np.stack([c.cpu_mhz, c.memory_mb])
+    largest = limits.max(axis=1, keepdims=True, initial=0.0)
+    bind = (needs.sum(axis=1) > 0) & np.isfinite(limits).all(axis=1) & (largest[:, 0] > 0)
+    return limits[bind] / largest[bind], needs[bind] / largest[bind]
+
+
+def hosts_of_classes(c: Compiled) -> Bools:
+    """Classes x hosts: where a node of the host may have the executors."""
+    of_class = np.zeros((len(c.allowed), int(c.node_host.max(initial=-1)) + 1), dtype=np.bool_)
     for k, row in enumerate(c.allowed):
         of_class[k, c.node_host[row]] = True
-    allowed = of_class[c.klass]
+    return of_class
+
+
+def _allowed_hosts(c: Compiled) -> Bools:
+    """E x hosts: where a node of the host may have the executor."""
+    allowed = hosts_of_classes(c)[c.klass]
     held = np.flatnonzero(c.fixed)
     allowed[held] = False
     allowed[held, c.node_host[c.slot_node[c.current[held]]]] = True
