@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 from collections.abc import Sequence
 
-from stormpilot.history.report.style import document
+from stormpilot.history.report.style import document, table
 
 TITLE = "What stormpilot would win here"
 
@@ -24,12 +24,10 @@ def page(intro: str, columns: Sequence[str], rows: Sequence[Sequence[str]], sum_
     said
         What is held, and what the figures rest on, a sentence each.
     """
-    head = "".join(f"<th class=text>{html.escape(c)}</th>" for c in columns)
-    body = "".join("<tr>" + "".join(f"<td class=text>{html.escape(c)}</td>" for c in row) + "</tr>" for row in rows)
     parts = [
         f"<h1>{TITLE}</h1><p class=muted>{html.escape(intro)}</p>",
         f"<p>{html.escape(sum_line)}</p>",
-        f"<h2>Topologies</h2><table><tr>{head}</tr>{body}</table>",
+        f"<h2>Topologies</h2>{table(columns, rows)}",
         "<h2>What is left as it is, and how sure this is</h2>",
         *(f"<p>{html.escape(line)}</p>" for line in said),
     ]

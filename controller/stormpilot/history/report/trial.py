@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from stormpilot.clock import utc
-from stormpilot.history.report.style import document
+from stormpilot.history.report.style import document, table
 from stormpilot.operate.trial import Obstacle
 from stormpilot.trafficlog.trial import TopologyTrial
 from stormpilot.trafficlog.trial_text import (
@@ -33,21 +33,18 @@ def page(
     ]
     if obstacles:
         rows = [[o.topology or "everywhere", o.text, o.fix] for o in obstacles]
-        parts += ["<h2>Not set up as a trial run</h2>", _table(["", "what", "how to set it"], rows)]
-    parts += ["<h2>Topologies</h2>", _table(SUM_COLUMNS, [sum_cells(t) for t in topologies])]
+        parts += ["<h2>Not set up as a trial run</h2>", table(["", "what", "how to set it"], rows)]
+    parts += ["<h2>Topologies</h2>", table(SUM_COLUMNS, [sum_cells(t) for t in topologies])]
     for t in topologies:
         parts.append(f"<h2 id='{html.escape(t.name)}'>{html.escape(t.name)}</h2>")
         parts.append("<h3>What would have been done</h3>")
         cells = [proposal_cells(p) for p in t.proposals]
-        parts.append(_table(PROPOSAL_COLUMNS, cells) if cells else "<p>Nothing was proposed.</p>")
+        parts.append(table(PROPOSAL_COLUMNS, cells) if cells else "<p>Nothing was proposed.</p>")
         if t.skipped:
-            parts += ["<h3>What was not, and why</h3>", _table(SKIPPED_COLUMNS, [skipped_cells(s) for s in t.skipped])]
+            parts += [
+                "<h3>What was not, and why</h3>",
+                table(SKIPPED_COLUMNS, [skipped_cells(s) for s in t.skipped]),
+            ]
         parts.append("<h3>How sure this is</h3>")
         parts += [f"<p>{html.escape(line)}</p>" for line in certainty_lines(t)]
     return document(TITLE, parts)
-
-
-def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    head = "".join(f"<th class=text>{html.escape(c)}</th>" for c in columns)
-    body = "".join("<tr>" + "".join(f"<td class=text>{html.escape(c)}</td>" for c in row) + "</tr>" for row in rows)
-    return f"<table><tr>{head}</tr>{body}</table>"
