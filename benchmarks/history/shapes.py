@@ -63,10 +63,6 @@ class Shape:
         return entry.source != "default" and entry.value is not None and self.low <= entry.value <= self.high
 
 
-def _drift(u: Floats, by_day: float) -> Floats:
-    return 1 + by_day * np.arange(len(u)) / PER_DAY
-
-
 def _step(u: Floats) -> Floats:
     return np.where(np.arange(len(u)) < len(u) / 2, 1.0, 1.6)
 
@@ -147,7 +143,7 @@ SHAPES = (
     Shape(
         "latency that drifts by 3% a day",
         lambda s: utilisation(14, s),
-        lambda u: queueing(u, 0.66) * _drift(u, 0.03),
+        lambda u: queueing(u, 0.66) * (1 + 0.03 * np.arange(len(u)) / PER_DAY),
         *_near(0.66),
     ),
     Shape(

@@ -80,13 +80,13 @@ class Bench:
         )
         self._run(row, instance, command, out)
 
-    def storm_process(self, part: str, instance: Instance, scheduler: str, timeout_s: int = 60) -> None:
+    def storm_process(self, part: str, instance: Instance, scheduler: str) -> None:
         """The same for a scheduler of Storm, in a JVM of its own."""
         row = Row(part=part, instance=instance.name, contestant=f"storm {scheduler}", kind="storm")
         if self.store.has(row):
             return
         storm.build()
-        command, out = storm.process_command(instance.file, scheduler, self.plans, timeout_s)
+        command, out = storm.process_command(instance.file, scheduler, self.plans)
         out.unlink(missing_ok=True)
         self._run(row, instance, command, out)
 
@@ -137,9 +137,9 @@ class Bench:
         row.plan_s = clock() - begin
         self.keep(row)
 
-    def hidden(self, part: str, instance: Instance) -> None:
+    def hidden(self, instance: Instance) -> None:
         """The placement that a planted instance hides."""
-        row = Row(part=part, instance=instance.name, contestant="planted", kind="ours")
+        row = Row(part="planted", instance=instance.name, contestant="planted", kind="ours")
         if not self.store.has(row):
             self.keep(judged(row, instance.model, instance.hidden_plan))
 

@@ -81,14 +81,14 @@ def planted(bench: Bench) -> None:
     for executors in sizes:
         for seed in range(1 if bench.quick else bench.seeds):
             instance = bench.instances.planted(executors, seed)
-            bench.hidden("planted", instance)
+            bench.hidden(instance)
             for contestant in (Ours("online", "online"), Ours("partition", "partition"), best(10.0)):
                 bench.whole_process("planted", instance, contestant, seed)
             for scheduler in ("default", "ras-default", "ras-default-old"):
                 bench.storm_process("planted", instance, scheduler)
     if not bench.quick:
         instance = bench.instances.planted(100_000, 0)
-        bench.hidden("planted", instance)
+        bench.hidden(instance)
         bench.whole_process("planted", instance, Ours("partition", "partition"))
 
 

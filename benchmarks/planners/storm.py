@@ -86,7 +86,7 @@ def schedule(
     return {(instance, s): read(out / f"{path.stem}.{s}.json") for instance, path in models.items() for s in schedulers}
 
 
-def process_command(model: Path, scheduler: str, out: Path, timeout_s: int = 60) -> tuple[list[str], Path]:
+def process_command(model: Path, scheduler: str, out: Path) -> tuple[list[str], Path]:
     """The whole process for one model and scheduler, and the file it writes."""
     command = [
         *_java("plan"),
@@ -98,7 +98,7 @@ def process_command(model: Path, scheduler: str, out: Path, timeout_s: int = 60)
         "--rounds",
         "0",
         "--timeout",
-        str(timeout_s),
+        "60",
     ]
     return command, out / f"{model.stem}.{scheduler}.json"
 

@@ -149,15 +149,15 @@ def _planted(table: Table) -> list[Target]:
 def _large(table: Table) -> list[Target]:
     found = []
     for contestant, limit in (("online", 5.0), ("partition", 5.0), (BEST, 10.0)):
-        seconds = _of_size(table, contestant, 20_000, lambda r: r.process_s if r.held else None)
-        attempts = _of_size(table, contestant, 20_000, lambda r: r.process_s)
+        seconds = _largest(table, contestant, lambda r: r.process_s if r.held else None)
+        attempts = _largest(table, contestant, lambda r: r.process_s)
         shared = any(r.shared for rs in table.rows("planted", contestant).values() for r in rs)
         figure = f"{median(seconds):.1f} {_unit(shared)} (median)" if seconds else "no plan"
         whole = bool(seconds) and len(seconds) == len(attempts)
         what = f"20,000 executors, 200,000 pairs, 500 nodes: `{contestant}`, whole process"
         in_time = _in_time(round(median(seconds), 1) <= limit, shared) if whole else False
         found.append(_target(what, f"under {limit:g} s", figure, in_time, len(attempts)))
-    peaks = [p for c in ("online", "partition", BEST) for p in _of_size(table, c, 20_000, lambda r: r.peak_mb)]
+    peaks = [p for c in ("online", "partition", BEST) for p in _largest(table, c, lambda r: r.peak_mb)]
     figure = f"{max(peaks, default=0.0):,.0f} MB at most"
     found.append(_target("the same: memory", "under 2 GB", figure, max(peaks, default=0.0) < 2048, len(peaks)))
     for contestant in ("online", "partition"):
@@ -347,8 +347,8 @@ def _unit(shared: bool) -> str:
     return "CPU s" if shared else "s"
 
 
-def _of_size(table: Table, contestant: str, executors: int, value: Callable[[Row], float | None]) -> list[float]:
-    rows = [r for rs in table.rows("planted", contestant).values() for r in rs if r.executors == executors]
+def _largest(table: Table, contestant: str, value: Callable[[Row], float | None]) -> list[float]:
+    rows = [r for rs in table.rows("planted", contestant).values() for r in rs if r.executors == 20_000]
     return [v for v in map(value, rows) if v is not None]
 
 

@@ -90,7 +90,7 @@ def _do(*command: str) -> None:
 def running(host: str, link: Link) -> Iterator[str]:
     """A filled storage account that listens at `host`, an address of an isolated cluster; its connection string."""
     programs = install()
-    blob_port, queue_port, table_port = (_free_port("127.0.0.1") for _ in range(3))
+    blob_port, queue_port, table_port = (_free_port() for _ in range(3))
     ports = ("--blobPort", blob_port, "--queuePort", queue_port, "--tablePort", table_port)
     azurite = subprocess.Popen(
         [
@@ -124,9 +124,9 @@ def _connection(host: str, blob_port: int, table_port: int) -> str:
     )
 
 
-def _free_port(host: str) -> int:
+def _free_port() -> int:
     with socket.socket() as probe:
-        probe.bind((host, 0))
+        probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 

@@ -34,13 +34,13 @@ class Certificates:
         return Tls(str(self.ca), str(self.cert), str(self.key))
 
 
-def make_certificates(folder: Path, name: str = "localhost") -> Certificates:
-    """An authority of its own, and a certificate for that name."""
+def make_certificates(folder: Path) -> Certificates:
+    """An authority of its own, and a certificate for localhost."""
     folder.mkdir(parents=True, exist_ok=True)
     files = {
         n: folder / n for n in ("ca.pem", "ca.key", "cert.pem", "cert.key", "request", "ext", "key.p12", "trust.p12")
     }
-    files["ext"].write_text(f"subjectAltName=DNS:{name}\n")
+    files["ext"].write_text("subjectAltName=DNS:localhost\n")
 
     def openssl(*arguments: object) -> None:
         subprocess.run(["openssl", *map(str, arguments)], check=True, capture_output=True)
@@ -49,7 +49,7 @@ def make_certificates(folder: Path, name: str = "localhost") -> Certificates:
     openssl(
         "req", "-x509", *new_key, "-subj", "/CN=tests", "-days", 2, "-keyout", files["ca.key"], "-out", files["ca.pem"]
     )
-    openssl("req", *new_key, "-subj", f"/CN={name}", "-keyout", files["cert.key"], "-out", files["request"])
+    openssl("req", *new_key, "-subj", "/CN=localhost", "-keyout", files["cert.key"], "-out", files["request"])
     signed_by = ("-CA", files["ca.pem"], "-CAkey", files["ca.key"], "-CAcreateserial", "-days", 2)
     openssl("x509", "-req", "-in", files["request"], *signed_by, "-extfile", files["ext"], "-out", files["cert.pem"])
     into = ("-out", files["key.p12"], "-passout", f"pass:{PASSWORD}")

@@ -42,12 +42,12 @@ def refuse_unsigned(nimbus_conf: Mapping[str, Any], key: bytes | None) -> None:
         )
 
 
-def refuse_where_a_controller_leads(seen: StoreSnapshot, what: str) -> None:
+def refuse_where_a_controller_leads(seen: StoreSnapshot) -> None:
     """`RefusedError` where a controller stands for election: it would plan over what is placed by hand."""
     if seen.contenders:
         raise RefusedError(
-            f"{what} places executors itself, and a controller leads ({seen.contenders[0]}): stop it first, or use a "
-            "cluster without one"
+            f"a profile places executors itself, and a controller leads ({seen.contenders[0]}): stop it first, or use "
+            "a cluster without one"
         )
 
 

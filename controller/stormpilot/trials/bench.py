@@ -108,7 +108,7 @@ class Bench:
         plans have to be signed.
         """
         seen = Reader(self._zookeeper, self._paths).read()
-        refuse_where_a_controller_leads(seen, "a profile")
+        refuse_where_a_controller_leads(seen)
         self._refuse_where_another_runs()
         self._choose(seen)
         (trials,) = self._zookeeper.children([self._paths.trial()])
