@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
 import shutil
 import time
 from pathlib import Path
 from typing import Any
 
-import msgspec
 from rich.console import Console
 
 from benchmarks.accuracy import latency, page, table, windows
@@ -21,13 +18,13 @@ from benchmarks.accuracy.contention import Filler, Probe
 from benchmarks.accuracy.placements import ROUNDS
 from benchmarks.accuracy.processes import age_s
 from benchmarks.accuracy.windows import Measured, Windows
-from benchmarks.command import cpu_name, exit_with
-from benchmarks.flow.jobs import Placer, until
+from benchmarks.command import exit_with, machine
+from benchmarks.flow.jobs import Placer, part, until
 from stormpilot.errors import UnreachableError, UsageError
 from stormpilot.local.build import hook_jar
 from stormpilot.local.cluster import LocalCluster
 from stormpilot.local.spec import PATIENT, ClusterSpec, NodeSpec
-from stormpilot.model.values import Model, Plan
+from stormpilot.model.values import Plan
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 BENCH = REPOSITORY / "build" / "bench" / "accuracy"
@@ -127,7 +124,7 @@ def write(
     """`build/bench/accuracy.json`, and the page where asked for."""
     result: dict[str, Any] = {
         "benchmark": "accuracy",
-        "machine": {"cores": os.cpu_count(), "cpu": cpu_name(), "python": platform.python_version()},
+        "machine": machine(),
         "parameters": {
             "settle_s": arguments.settle_s,
             "warm_s": arguments.warm_s,
@@ -198,7 +195,10 @@ def run(
             if time.monotonic() - began > arguments.within_s:
                 say(f"{place.__name__} and what follows is left out: {arguments.within_s:.0f} s are over")
                 break
-            plans = {t: place(_part(watch.model(t, windows.SHORT_S), i), arguments.seed + i) for i, t in enumerate(ids)}
+            plans = {}
+            for i, t in enumerate(ids):
+                own = part(watch.model(t, windows.SHORT_S), range(i * WORKERS, (i + 1) * WORKERS), NODE_CPU_RATIO)
+                plans[t] = place(own, arguments.seed + i)
             _apply(watch, placer, plans)
             try:
                 until("workers are warm", lambda: _young(watch, ids, arguments.warm_s), PATIENCE_S)
@@ -219,19 +219,6 @@ def run(
             placer.close()
         if cluster is not None:
             cluster.down()
-
-
-def _part(model: Model, number: int) -> Model:
-    """The model with the slots of this topology alone, and as much CPU on each node as `NODE_CPU_RATIO` says."""
-    executors = [e.cpu_mhz for t in model.topologies for e in t.executors]
-    limit = max(NODE_CPU_RATIO * sum(executors), *executors)
-    supervisors = [
-        msgspec.structs.replace(
-            s, slots=sorted(s.slots)[number * WORKERS : (number + 1) * WORKERS], cpu_limit_mhz=limit
-        )
-        for s in model.supervisors
-    ]
-    return msgspec.structs.replace(model, supervisors=supervisors)
 
 
 def _apply(watch: Windows, placer: Placer, plans: dict[str, Plan]) -> None:

@@ -18,7 +18,7 @@ from rich.console import Console
 
 from benchmarks.command import exit_with, say
 from benchmarks.flow import placements, table
-from benchmarks.flow.jobs import ALONE, SHARED, WORKERS, Case, Job, Placer, applied, steady, submit, until
+from benchmarks.flow.jobs import ALONE, SHARED, WORKERS, Case, Job, Placer, applied, steady, submit, unplaced, until
 from benchmarks.flow.table import Row
 from benchmarks.markdown import filled
 from stormpilot.errors import UnreachableError
@@ -95,7 +95,7 @@ def run(cases: Sequence[Case], rounds: Sequence[Place], arguments: argparse.Name
         for number, case in enumerate(cases):
             jobs.append(submit(cluster, case, number))
         say(f"a cluster is up and runs {', '.join(c.name for c in cases)}")
-        until("topologies are placed", lambda: _unplaced(jobs), 120.0)
+        until("topologies are placed", lambda: unplaced(jobs), 120.0)
         placer = Placer(cluster)
         before = {job.topology_id: job.watcher.model(10.0) for job in jobs}
         for number, place in enumerate((placements.FIRST, *rounds)):
@@ -146,14 +146,6 @@ def _measured(
         file.write_bytes(msgspec.json.format(msgspec.json.encode(window.model), indent=1))
     say(f"{name}: measured")
     return after
-
-
-def _unplaced(jobs: Sequence[Job]) -> str | None:
-    for job in jobs:
-        snapshot = job.watcher.seen.topologies.get(job.topology_id) if job.watcher.seen else None
-        if snapshot is None or any(e.port is None for e in snapshot.executors):
-            return f"{job.name} has no placement yet"
-    return None
 
 
 def write(rows: list[Row], arguments: argparse.Namespace) -> None:

@@ -81,13 +81,18 @@ class Job:
 
     def part(self, model: Model) -> Model:
         """The measured model with this job's slots alone, and as much CPU on each node as `NODE_CPU_RATIO` says."""
-        executors = [e.cpu_mhz for t in model.topologies for e in t.executors]
-        limit = max(NODE_CPU_RATIO * sum(executors), *executors)
-        supervisors = []
-        for s in model.supervisors:
-            slots = sorted(s.slots)[self.ports.start : self.ports.stop]
-            supervisors.append(msgspec.structs.replace(s, slots=slots, cpu_limit_mhz=limit))
-        return msgspec.structs.replace(model, supervisors=supervisors)
+        return part(model, self.ports, NODE_CPU_RATIO)
+
+
+def part(model: Model, ports: range, node_cpu_ratio: float) -> Model:
+    """The model with these slots of each node alone, and limits at this part of all CPU, or the largest executor."""
+    executors = [e.cpu_mhz for t in model.topologies for e in t.executors]
+    limit = max(node_cpu_ratio * sum(executors), *executors)
+    supervisors = [
+        msgspec.structs.replace(s, slots=sorted(s.slots)[ports.start : ports.stop], cpu_limit_mhz=limit)
+        for s in model.supervisors
+    ]
+    return msgspec.structs.replace(model, supervisors=supervisors)
 
 
 def submit(cluster: LocalCluster, case: Case, number: int) -> Job:
@@ -131,6 +136,15 @@ class Placer:
         versions = {t: node.version for t, node in zip(plans, found, strict=True) if node is not None}
         self._publisher.publish(entries, versions)
         return {e.plan.topology_id: e.plan.plan_id for e in entries}
+
+
+def unplaced(jobs: Sequence[Job]) -> str | None:
+    """Which of them has no placement yet."""
+    for job in jobs:
+        snapshot = job.watcher.seen.topologies.get(job.topology_id) if job.watcher.seen else None
+        if snapshot is None or any(e.port is None for e in snapshot.executors):
+            return f"{job.name} has no placement yet"
+    return None
 
 
 def applied(jobs: Sequence[Job], plan_ids: Mapping[str, str]) -> None:

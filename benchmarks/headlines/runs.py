@@ -18,7 +18,7 @@ import msgspec
 
 from benchmarks.command import machine
 from benchmarks.demo.measure import Watcher
-from benchmarks.flow.jobs import PROJECT, Job, Placer, applied, until
+from benchmarks.flow.jobs import PROJECT, Job, Placer, applied, unplaced, until
 from benchmarks.headlines.cases import EVEN, RATED, SLEEP_MS, Case
 from benchmarks.headlines.contenders import placements
 from benchmarks.headlines.phases import phase, phases, spouts, words
@@ -266,7 +266,7 @@ def running(cluster: LocalCluster, case: Case, name: str) -> Iterator[Job]:
             topology_id = nimbus.topology_id(name)
     with closing(Watcher(cluster, topology_id, LoadSection(), 1.0)) as watcher:
         job = Job(name, topology_id, watcher, range(8))
-        until("the topology is placed", lambda: _unplaced(job), PLACED_S)
+        until("the topology is placed", lambda: unplaced([job]), PLACED_S)
         _ready(job)
         yield job
 
@@ -280,13 +280,6 @@ def ended(cluster: LocalCluster, job: Job) -> None:
         return "its workers run" if any(w.topology_id == job.topology_id for w in cluster.workers()) else None
 
     until(f"{job.name} ends", alive, PLACED_S)
-
-
-def _unplaced(job: Job) -> str | None:
-    snapshot = job.watcher.seen.topologies.get(job.topology_id) if job.watcher.seen else None
-    if snapshot is None or any(e.port is None for e in snapshot.executors):
-        return f"{job.name} has no placement yet"
-    return None
 
 
 def moved(job: Job, placer: Placer, plan: Plan) -> float:

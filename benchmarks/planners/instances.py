@@ -44,6 +44,11 @@ class Instance:
         return msgspec.json.decode(self.file.read_bytes(), type=Model)
 
     @property
+    def executors(self) -> int:
+        """Executors of all its topologies."""
+        return sum(len(t.executors) for t in self.model.topologies)
+
+    @property
     def hidden_plan(self) -> Plan:
         """The planted placement."""
         assert self.hidden is not None

@@ -48,7 +48,7 @@ def medium(bench: Bench) -> None:
         _everybody(bench, "medium", instance, best(10.0), BASELINES)
         bench.storm("medium", [instance], rounds=rounds, timeout_s=60, budget_s=4 * rounds)
     for instance in medium_instances(bench):
-        bench.ours("medium", instance, best_for(60.0, _executors(instance)))
+        bench.ours("medium", instance, best_for(60.0, instance.executors))
 
 
 def flows(bench: Bench) -> None:
@@ -109,7 +109,7 @@ def budget(bench: Bench) -> None:
     chosen = medium_instances(bench)[:1] if bench.quick else medium_instances(bench)[4::4]
     for instance in chosen:
         for budget_s in BUDGETS_S[:3] if bench.quick else BUDGETS_S:
-            bench.ours("budget", instance, best_for(budget_s, _executors(instance)))
+            bench.ours("budget", instance, best_for(budget_s, instance.executors))
         for planner in heuristics(60.0):
             bench.ours("budget", instance, planner)
 
@@ -119,13 +119,9 @@ def moves(bench: Bench) -> None:
     chosen = medium_instances(bench)[:1] if bench.quick else medium_instances(bench)[4::4]
     for base in chosen:
         running = bench.instances.running(base, "running", lambda base=base: plan_of(bench, base.model, "online"))
-        mean_tps = sum(e.rate for e in base.model.traffic) / _executors(base)
+        mean_tps = sum(e.rate for e in base.model.traffic) / base.executors
         for restart in RESTARTS[::5] if bench.quick else RESTARTS:
             bench.ours("moves", running, best_moving(5.0 if bench.quick else 10.0, restart, mean_tps))
-
-
-def _executors(instance: Instance) -> int:
-    return sum(len(t.executors) for t in instance.model.topologies)
 
 
 PARTS: dict[str, Callable[[Bench], None]] = {

@@ -104,7 +104,7 @@ def group_bounds(bench: Bench) -> None:
 
 def _bounds(bench: Bench, part: str, prove: Callable[[Compiled], float]) -> None:
     for instance, known_tps in _folder(bench):
-        if _executors(instance) <= HOT_MOST:
+        if instance.executors <= HOT_MOST:
             row = Row(part=part, instance=instance.name, contestant=KNOWN, kind="known")
             row.metrics = {COST: known_tps}
             bench.store.add([row])
@@ -114,7 +114,7 @@ def _bounds(bench: Bench, part: str, prove: Callable[[Compiled], float]) -> None
 def by_flows(bench: Bench) -> None:
     """The folder's medium clusters by what shuffles will send: `best`, and annealing on flows for ten times as long."""
     for instance, _ in _folder(bench):
-        if _executors(instance) <= HOT_MOST:
+        if instance.executors <= HOT_MOST:
             for seed in range(bench.seeds):
                 bench.ours("set-flows", instance, best_by_flows(10.0), seed)
             _hot(bench, instance)
@@ -177,17 +177,13 @@ def speed(bench: Bench) -> None:
 
 def replan(bench: Bench) -> None:
     """A second for a running cluster on which the traffic of 1% of the executors changed, against ten of them."""
-    large = [i for i, _ in _folder(bench) if _executors(i) > HOT_MOST] or [bench.instances.unlike(LARGE, 0)]
+    large = [i for i, _ in _folder(bench) if i.executors > HOT_MOST] or [bench.instances.unlike(LARGE, 0)]
     for base in [bench.instances.unlike(MEDIUM[0], 0)] if bench.quick else large:
         running = bench.instances.running(base, "running", lambda base=base: plan_of(bench, base.model, "best"))
         changed = bench.instances.changed(running, CHANGED, 0)
         for budget_s in REPLAN_S:
             for seed in range(bench.seeds):
                 bench.ours("replan", changed, best(budget_s), seed)
-
-
-def _executors(instance: Instance) -> int:
-    return sum(len(t.executors) for t in instance.model.topologies)
 
 
 def _folder(bench: Bench) -> Iterator[tuple[Instance, float]]:
