@@ -57,6 +57,7 @@ MORE_RUNS = 4  # at most, with all tries each, where what was found still overlo
 TIGHTER = 1.05  # times what nodes lack by the CPU of places, which the search does not see, limits are lowered
 CHECK_PART = 0.1  # of the time, that is kept to relieve nodes of CPU that follows from places
 EVEN_PART = 0.1  # of the time, that is kept to make loads even
+DENSE_PAIRS = 1_000_000  # of measured traffic: with more, the start of a partition takes seconds that no clock cuts
 TRIES_PER_ITERATION = 0.02  # a try of this search costs as much as many of the search on pairs
 
 Measured = Callable[[Model, LeftS], "Plan | Infeasible"]
@@ -106,11 +107,13 @@ def with_predicted(plan: Plan, flow: FlowModel) -> Plan:
 def _partition(model: Model, params: Any, seed: int, left_s: LeftS) -> list[Plan]:
     """Answer of `partition` on flows: a candidate of `best`, which so does not lose to it.
 
-    Small models gain nothing from it, and large ones have no time for it where a clock runs.
+    Small models gain nothing from it, and large or dense ones have no time for it where a clock runs.
     """
     executors = sum(len(t.executors) for t in model.topologies)
     kept_s = left_s() * (1 - PARTITION_PART)
-    if executors < candidates.PARTITION_FROM or (large(executors) and math.isfinite(kept_s)):
+    if executors < candidates.PARTITION_FROM or (
+        (large(executors) or len(model.traffic) > DENSE_PAIRS) and math.isfinite(kept_s)
+    ):
         return []
     asked = partition.Params(
         objective=params.objective, restart_tps=params.restart_tps, exact_workers=params.exact_workers, min_gain=0.0
