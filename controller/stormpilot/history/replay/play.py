@@ -20,7 +20,7 @@ from stormpilot.decide.admit import TopologyState, admit
 from stormpilot.decide.budget import moved_executors
 from stormpilot.decide.criteria import Criteria
 from stormpilot.decide.judge import judge
-from stormpilot.decide.memory import Memory
+from stormpilot.decide.memory import LostSupervisors, Memory
 from stormpilot.decide.reasons import Reason
 from stormpilot.decide.restarts import held_up_tps, restarting
 from stormpilot.errors import UsageError
@@ -269,7 +269,7 @@ class _Player:
                 plan_since_ms=0 if message is None else message.created_at_ms,
                 status=_applied(message),
             )
-            closed = admit(subject, [], len(seen.supervisors), self.decide, now_ms)
+            closed = admit(subject, LostSupervisors([], len(seen.supervisors)), self.decide, now_ms)
             if closed is None:
                 states[t.id] = subject
             else:
