@@ -24,6 +24,7 @@ from stormpilot.messages.thresholds import (
 )
 from stormpilot.model.closed_loop import Demand
 from stormpilot.model.load import node_load_mhz
+from stormpilot.model.subset import traffic_of_each
 from stormpilot.model.values import Edge, Executor, Model, Topology
 from stormpilot.printable import tuples
 
@@ -60,11 +61,9 @@ def forecast_of(
     max_error_ratio: float,
 ) -> Forecast:
     """Take every topology that has a good profile at its most until `lead_s` from now; mappings are by topology id."""
-    texts: dict[str, str] = {}
+    texts, moved = dict[str, str](), set[str]()
     topologies, traffic = [], []
-    edges: defaultdict[str, list[Edge]] = defaultdict(list)
-    for e in model.traffic:
-        edges[e.topology].append(e)
+    edges = traffic_of_each(model)
     for topology in model.topologies:
         profile, own = profiles.get(topology.id), edges[topology.id]
         why = _unusable(profile, max_error_ratio)
@@ -73,6 +72,7 @@ def forecast_of(
             topologies.append(topology)
             traffic += own
             continue
+        moved.add(topology.id)
         then = _edges_then(topology, own, profile, now_ms, now_ms + int(lead_s * 1000))
         mined = thresholds.get(topology.id)
         topologies.append(_topology_then(topology, own, then, {} if mined is None else _laws(mined)))
@@ -83,8 +83,7 @@ def forecast_of(
             f"planned for the most of the next {lead_s / 60:.0f} min: {change:+.0%} tuples/s by the profile "
             f"(tested error {profile.forecast_error_ratio:.0%})"
         )
-    moved = frozenset(t for t in texts if not _unusable(profiles.get(t), max_error_ratio))
-    return Forecast(msgspec.structs.replace(model, topologies=topologies, traffic=traffic), texts, moved)
+    return Forecast(msgspec.structs.replace(model, topologies=topologies, traffic=traffic), texts, frozenset(moved))
 
 
 def rate_at(profile: EdgeProfile, at_ms: int) -> float | None:

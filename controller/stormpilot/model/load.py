@@ -9,15 +9,12 @@ import msgspec
 
 from stormpilot.model.values import Model, TopologyPlan
 
+NO_PLANS: Mapping[str, TopologyPlan] = {}
+
 
 def node_load_mhz(model: Model) -> defaultdict[str, float]:
     """CPU load by supervisor id, MHz, of what is placed now."""
-    load: defaultdict[str, float] = defaultdict(float)
-    for topology in model.topologies:
-        cpu_mhz = {e.start: e.cpu_mhz for e in topology.executors}
-        for a in topology.assignment:
-            load[a.supervisor] += cpu_mhz.get(a.start, 0.0)
-    return load
+    return planned_load_mhz(model, {})
 
 
 def planned_load_mhz(model: Model, plans: Mapping[str, TopologyPlan]) -> defaultdict[str, float]:
@@ -35,10 +32,10 @@ def planned_load_mhz(model: Model, plans: Mapping[str, TopologyPlan]) -> default
 
 
 def own_load_ratio(
-    model: Model, topology_id: str, nodes: Iterable[str], plans: Mapping[str, TopologyPlan] | None = None
+    model: Model, topology_id: str, nodes: Iterable[str], plans: Mapping[str, TopologyPlan] = NO_PLANS
 ) -> float:
     """The topology's own load on these supervisors, as a part of CPU(n): the largest; with `plans`, as planned."""
     alone = msgspec.structs.replace(model, topologies=[t for t in model.topologies if t.id == topology_id])
-    load_mhz = node_load_mhz(alone) if plans is None else planned_load_mhz(alone, plans)
+    load_mhz = planned_load_mhz(alone, plans)
     cpu_mhz = {s.id: s.cpu_mhz for s in model.supervisors}
     return max((load_mhz[s] / cpu_mhz[s] for s in nodes if cpu_mhz.get(s)), default=0.0)

@@ -17,6 +17,7 @@ import msgspec
 from stormpilot.errors import UsageError
 from stormpilot.model.bounds import MOST, MOST_CORES, MOST_INT, MOST_PORT, is_amount, is_port, wrong_tasks
 from stormpilot.model.compiled import compile_model
+from stormpilot.model.load import node_load_mhz
 from stormpilot.model.values import Edge, Model, Supervisor, Topology, Value
 from stormpilot.printable import counted, whole
 
@@ -239,11 +240,7 @@ def _demand(model: Model) -> Iterator[Problem]:
     if demand > have:
         text = f"executors need {whole(demand)} MHz, supervisors may be filled to {whole(have)} MHz: not all fit"
         yield _warning("cpu", "supervisors", text)
-    load: defaultdict[str, float] = defaultdict(float)
-    for t in model.topologies:
-        cpu = {e.start: e.cpu_mhz for e in t.executors}
-        for a in t.assignment:
-            load[a.supervisor] += cpu.get(a.start, 0.0)
+    load = node_load_mhz(model)
     for i, s in enumerate(model.supervisors):
         if load[s.id] > s.limit_mhz * (1 + 1e-9):
             needs, limit = whole(load[s.id]), whole(s.limit_mhz)
