@@ -249,9 +249,7 @@ def _show_supervisors(c: Compiled) -> None:
 
     load, memory = node_load_mhz(c, c.current), node_memory_mb(c, c.current)
     groups: dict[tuple[float, float, float, float, int, str], list[int]] = {}
-    by_id = {s.id: s for s in c.model.supervisors}
-    for n, name in enumerate(c.node_ids):
-        s = by_id[name]
+    for n, s in enumerate(c.supervisors):
         groups.setdefault((s.cores, s.mhz, s.limit_mhz, s.memory_mb, len(s.slots), s.site or "-"), []).append(n)
     rows = []
     for (cores, mhz, limit, mb, slots, site), nodes in groups.items():

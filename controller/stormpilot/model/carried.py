@@ -92,14 +92,12 @@ def source_tps(model: Model) -> dict[str, float]:
 
 def core_mhz(c: Compiled) -> Floats:
     """N -> MHz of one core of the node; of a node with less than a core: all of it."""
-    nodes = {s.id: s for s in c.model.supervisors}
-    return np.array([nodes[n].mhz * min(1.0, nodes[n].cores) for n in c.node_ids], dtype=np.float64)
+    return np.array([s.mhz * min(1.0, s.cores) for s in c.supervisors], dtype=np.float64)
 
 
 def _node_mhz(c: Compiled) -> Floats:
     """N -> CPU(n), MHz."""
-    nodes = {s.id: s for s in c.model.supervisors}
-    return np.array([nodes[n].cpu_mhz for n in c.node_ids], dtype=np.float64)
+    return np.array([s.cpu_mhz for s in c.supervisors], dtype=np.float64)
 
 
 def _measured(c: Compiled) -> np.ndarray:

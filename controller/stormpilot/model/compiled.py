@@ -18,13 +18,15 @@ from stormpilot.errors import UsageError
 from stormpilot.model.bounds import MOST
 from stormpilot.model.refusals import check_supervisors, check_topologies
 from stormpilot.model.sharing import Sharing, sharing_of
-from stormpilot.model.values import Edge, Executor, Model, Plan, Topology, TopologyPlan, Worker
+from stormpilot.model.values import Edge, Executor, Model, Plan, Supervisor, Topology, TopologyPlan, Worker
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
 NOWHERE = -1
+DESCRIBED = 5
+"""Executors that are named in words; the rest is counted."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +98,17 @@ class Compiled:
         """All tuples/s between executors."""
         return float(self.pair_tps.sum())
 
+    @property
+    def supervisors(self) -> list[Supervisor]:
+        """The nodes, by their numbers."""
+        by_id = {s.id: s for s in self.model.supervisors}
+        return [by_id[n] for n in self.node_ids]
+
+    @property
+    def sent(self) -> tuple[Ints, Ints, Floats]:
+        """The measured directed pairs: from, to, tuples/s."""
+        return self.sent_from, self.sent_to, self.sent_tps
+
     def slots_per_node(self) -> Ints:
         """N -> number of its slots."""
         return np.diff(self.first_slot)
@@ -104,17 +117,17 @@ class Compiled:
         """(topology id, start task)."""
         return self.model.topologies[int(self.topology[executor])].id, int(self.start[executor])
 
-    def describe(self, executors: Iterable[int], limit: int = 5) -> str:
+    def describe(self, executors: Iterable[int]) -> str:
         """Executors as a person names them, e.g. `flights: parse [3,4], parse [5,6] and 7 more`."""
         es = [int(e) for e in executors]
         parts: list[str] = []
         last = -1
-        for e in es[:limit]:
+        for e in es[:DESCRIBED]:
             t, component = self.component_names[int(self.component[e])]
             prefix = "" if t == last else f"{self.model.topologies[t].name}: "
             parts.append(f"{prefix}{component} [{self.start[e]},{self.end[e]}]")
             last = t
-        more = f" and {len(es) - limit} more" if len(es) > limit else ""
+        more = f" and {len(es) - DESCRIBED} more" if len(es) > DESCRIBED else ""
         return ", ".join(parts) + more
 
     def slot_numbers(self) -> dict[tuple[str, int], int]:
@@ -240,7 +253,7 @@ def compile_model(model: Model, *, given_up: Collection[tuple[str, str]] = ()) -
         sent_to=sent_to,
         sent_tps=sent_tps,
         node_ids=node_ids,
-        sharing=sharing_of(model, nodes, component_of, topology_of, fixed_node),
+        sharing=sharing_of(model, nodes, component_of, fixed_node),
     )
 
 

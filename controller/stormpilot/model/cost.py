@@ -99,16 +99,18 @@ def inter_worker_tps(compiled: Compiled, placement: Ints) -> float:
 
 def node_load_mhz(compiled: Compiled, placement: Ints) -> Floats:
     """N -> CPU load, MHz; executors without a slot are left out."""
-    placed = placement != NOWHERE
-    node = compiled.slot_node[placement[placed]]
-    return np.bincount(node, compiled.cpu_mhz[placed], compiled.nodes).astype(np.float64)
+    return _by_node(compiled, placement, compiled.cpu_mhz)
 
 
 def node_memory_mb(compiled: Compiled, placement: Ints) -> Floats:
     """N -> memory, MB; executors without a slot are left out."""
+    return _by_node(compiled, placement, compiled.memory_mb)
+
+
+def _by_node(compiled: Compiled, placement: Ints, amounts: Floats) -> Floats:
     placed = placement != NOWHERE
     node = compiled.slot_node[placement[placed]]
-    return np.bincount(node, compiled.memory_mb[placed], compiled.nodes).astype(np.float64)
+    return np.bincount(node, amounts[placed], compiled.nodes).astype(np.float64)
 
 
 def ras_network_metric(compiled: Compiled, placement: Ints) -> float:

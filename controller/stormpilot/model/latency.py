@@ -71,7 +71,7 @@ def latency_ms(
     """
     c = compiled
     times = _Times(c, hops)
-    found = times.of(placement, c_sent(c) if sent is None else sent, c.cpu_mhz if cpu_mhz is None else cpu_mhz)
+    found = times.of(placement, c.sent if sent is None else sent, c.cpu_mhz if cpu_mhz is None else cpu_mhz)
     known = times.calibrations() if calibrations is None else calibrations
     for t, topology in enumerate(c.model.topologies):
         if topology.id in known:
@@ -127,19 +127,13 @@ def mean_latency_ms(compiled: Compiled, by_topology: Floats) -> float:
     return float((by_topology * weight).sum() / weight.sum()) if weight.sum() > 0 else 0.0
 
 
-def c_sent(compiled: Compiled) -> tuple[Ints, Ints, Floats]:
-    """The measured directed pairs."""
-    return compiled.sent_from, compiled.sent_to, compiled.sent_tps
-
-
 class _Times:
     """Constants of the latency under any placement: kinds of components, measured services, what nodes have."""
 
     def __init__(self, c: Compiled, hops: Hops) -> None:
         self.c, self.hops = c, hops
-        nodes = {s.id: s for s in c.model.supervisors}
-        self.cores = np.array([nodes[n].cores for n in c.node_ids], dtype=np.float64)
-        self.mhz = np.array([nodes[n].mhz for n in c.node_ids], dtype=np.float64)
+        self.cores = np.array([s.cores for s in c.supervisors], dtype=np.float64)
+        self.mhz = np.array([s.mhz for s in c.supervisors], dtype=np.float64)
         self.spout = _of_kind(c, "spout")
         self.system = _of_kind(c, "system")
         measured = [e.service_ms for t in c.model.topologies for e in sorted(t.executors, key=lambda e: e.start)]
@@ -155,7 +149,7 @@ class _Times:
         }
         if not measured:
             return {}
-        now = self.of(c.current, c_sent(c), c.cpu_mhz).tolist()
+        now = self.of(c.current, c.sent, c.cpu_mhz).tolist()
         found = {}
         for t, measured_ms in measured.items():
             if now[t] > 0:

@@ -84,11 +84,7 @@ class Sharing:
 
 
 def sharing_of(
-    model: Model,
-    nodes: Sequence[Supervisor],
-    component: NDArray[np.int64],
-    topology: NDArray[np.int64],
-    fixed_node: NDArray[np.int64],
+    model: Model, nodes: Sequence[Supervisor], component: NDArray[np.int64], fixed_node: NDArray[np.int64]
 ) -> Sharing:
     """The rules of a model.
 
@@ -96,8 +92,8 @@ def sharing_of(
     ----------
     nodes
         Supervisors in the order of the arrays.
-    component, topology
-        E -> component (numbered through all topologies), topology.
+    component
+        E -> component, numbered through all topologies.
     fixed_node
         E -> node of an executor whose worker is fixed, else -1.
 

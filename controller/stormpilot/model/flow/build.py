@@ -82,7 +82,6 @@ class _Builder:
         c = self.c
         order, first_component, cyclic = self._order()
         groups = self._groups()
-        by_id = {s.id: s for s in c.model.supervisors}
         flows = Flows(
             members=self.members,
             first_member=self.first,
@@ -98,7 +97,7 @@ class _Builder:
             order=order,
             first_component=first_component,
             cyclic=cyclic,
-            node_mhz=np.array([by_id[n].mhz for n in c.node_ids], dtype=np.float64),
+            node_mhz=np.array([s.mhz for s in c.supervisors], dtype=np.float64),
             node_host=c.node_host,
             node_rack=c.node_rack,
             storm_rack=c.node_storm_rack,
