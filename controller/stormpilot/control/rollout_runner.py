@@ -28,14 +28,14 @@ from stormpilot.messages.core import HistoryEntry, TopologySnapshot, encode
 from stormpilot.messages.handover import KeyedTask
 from stormpilot.messages.load import TaskLoad, silent_tasks
 from stormpilot.messages.moves import MoveState
-from stormpilot.messages.rollouts import Rollout, RolloutStepPart, running_workers
+from stormpilot.messages.rollouts import Rollout, RolloutStepPart
 from stormpilot.messages.routable import route_in_force, tasks_of
 from stormpilot.messages.routes import Routes, take_up_all
 from stormpilot.model.subset import subset
 from stormpilot.model.values import Model, Topology
 from stormpilot.observe.observer import Observation, Observer
 from stormpilot.publish.publisher import TRANSACTION_BYTES, DeposedError, Publisher
-from stormpilot.rollout.facts import Facts, as_it_runs, placed, processes_of
+from stormpilot.rollout.facts import Facts, as_it_runs, fits, placed, processes_of
 from stormpilot.rollout.idle import IdleTracker, Reading
 from stormpilot.rollout.peer_capacity import PeerCapacity
 from stormpilot.rollout.routing import settled_table
@@ -251,7 +251,7 @@ class RolloutRunner:
         where = {start: slot[0] for start, slot in placed(facts).items()}
         arriving = {start for w in m.stage.workers for start, _ in w.executors}
         why = "what runs is not what the step was made for"
-        if all(not starts & arriving or starts <= arriving for starts in running_workers(placed(facts)).values()):
+        if fits(m, facts):
             away = spare.away(arriving, where)
             if not isinstance(away, str):
                 stage = msgspec.structs.replace(m.stage, away=away.tasks, stand_ins=away.stand_ins)

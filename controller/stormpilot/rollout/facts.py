@@ -63,6 +63,17 @@ def placed(facts: Facts) -> dict[int, tuple[str, int]]:
     }
 
 
+def worker_tasks(m: Rollout) -> set[int]:
+    """The tasks of the workers that start with the present step."""
+    return {t for w in m.stage.workers for start, end in w.executors for t in range(start, end + 1)}
+
+
+def fits(m: Rollout, facts: Facts) -> bool:
+    """Whether the step's workers take the place of whole workers that run now."""
+    arriving = {start for w in m.stage.workers for start, _ in w.executors}
+    return all(not starts & arriving or starts <= arriving for starts in running_workers(placed(facts)).values())
+
+
 def uninformed_supervisors(m: Rollout, facts: Facts) -> list[str]:
     """Supervisors with workers that send to tasks of the present step, though Storm does not tell them of it.
 

@@ -8,7 +8,7 @@ from stormpilot.config.rollout import RolloutSection
 from stormpilot.messages.rollouts import Rollout
 from stormpilot.messages.routable import route_in_force, tasks_of
 from stormpilot.messages.routes import Routes, handed_on, rest_all, settled, switch, take_up_all
-from stormpilot.rollout.facts import Facts
+from stormpilot.rollout.facts import Facts, worker_tasks
 
 
 def _by_component(tasks: Collection[int], facts: Facts) -> dict[str, list[int]]:
@@ -83,7 +83,7 @@ def settled_table(facts: Facts, config: RolloutSection) -> tuple[Routes | None, 
 
 def step_tasks(m: Rollout) -> set[int]:
     """Tasks that get no tuples in the present step, and all others of the workers that restart with it."""
-    return {*m.stage.away, *(t for w in m.stage.workers for a, b in w.executors for t in range(a, b + 1))}
+    return {*m.stage.away, *worker_tasks(m)}
 
 
 def drains(m: Rollout, facts: Facts) -> bool:

@@ -20,11 +20,12 @@ import msgspec
 
 from stormpilot.config.rollout import RolloutSection
 from stormpilot.errors import RefusedError
+from stormpilot.messages.core import StatusMessage
 from stormpilot.messages.handover import ANSWER_MS
-from stormpilot.messages.rollouts import Outcome, Rollout, running_as, running_workers, workers_of
+from stormpilot.messages.rollouts import Outcome, Rollout, running_as, workers_of
 from stormpilot.messages.routes import Routes
 from stormpilot.printable import counted
-from stormpilot.rollout.facts import Facts, placed, uninformed_supervisors
+from stormpilot.rollout.facts import Facts, fits, placed, uninformed_supervisors, worker_tasks
 from stormpilot.rollout.routing import drains, put_aside, settled_table, step_tasks, takers, touched, with_back
 
 TROUBLE: Mapping[str, Outcome] = {"rejected": "REJECTED", "degraded": "DISTURBED", "fallback": "DISTURBED"}
@@ -148,7 +149,7 @@ def _draining(m: Rollout, facts: Facts, config: RolloutSection) -> Next | None:
         text = f"held: {facts.held}" if facts.held else f"paused: by {m.paused_by}"
         after = msgspec.structs.replace(m, phase="ready", since_ms=facts.now_ms, text=text)
         return Next(after, with_back(m, facts, m.stage.away), messages=(f"{text}; its tasks get tuples again",))
-    if not _fits(m, facts):
+    if not fits(m, facts):
         return _begin_return(m, facts, "DISTURBED", "executors moved while tasks drained")
     # One that never wrote hands nothing over; one that does not report has nothing left.
     if kept := sorted((set(facts.unsaved) & step_tasks(m) & facts.keyed.keys()) - set(facts.silent)):
@@ -161,12 +162,12 @@ def _draining(m: Rollout, facts: Facts, config: RolloutSection) -> Next | None:
         text = f"{counted(len(m.stage.switches), 'task')} gave their tuples to others that stood by"
         after = msgspec.structs.replace(m, phase="returning", since_ms=facts.now_ms, outcome="DONE", text=text)
         return Next(after, publish=True)  # what runs, with the promise of the plan: nothing is applied, it is judged
-    processes = [p for p in facts.processes if p.task in _tasks(m)]
+    starting = worker_tasks(m)
     after = msgspec.structs.replace(
         _before_move(m),
         phase="moving",
         since_ms=facts.now_ms,
-        processes=processes,
+        processes=[p for p in facts.processes if p.task in starting],
         uninformed_supervisors=uninformed_supervisors(m, facts),
     )
     return Next(after, publish=True)
@@ -264,18 +265,22 @@ def _trouble(m: Rollout, facts: Facts) -> tuple[Outcome, str] | None:
     """Why it cannot go on: another plan, or one of ours that was rejected or disturbed."""
     if facts.plan_id != m.standing_plan_id:
         return "OVERTAKEN", f"plan {facts.plan_id or 'none'} was published meanwhile"
-    status, ours = facts.status, (m.standing_plan_id or "").startswith(m.entry.plan.plan_id)
-    about = status is not None and status.plan_id == m.standing_plan_id
-    if about and status is not None and status.state in TROUBLE and (ours or status.state == "degraded"):
-        return TROUBLE[status.state], f"{status.state}: {status.code}: {status.text}"
+    answer, ours = _answer(m, facts), (m.standing_plan_id or "").startswith(m.entry.plan.plan_id)
+    if answer is not None and answer.state in TROUBLE and (ours or answer.state == "degraded"):
+        return TROUBLE[answer.state], f"{answer.state}: {answer.code}: {answer.text}"
     return None
+
+
+def _answer(m: Rollout, facts: Facts) -> StatusMessage | None:
+    """What the plug-in says of the plan that is published; None: nothing yet."""
+    status = facts.status
+    return status if status is not None and status.plan_id == m.standing_plan_id else None
 
 
 def _of_another_leadership(m: Rollout, facts: Facts) -> bool:
     """Whether the plan of the step was rejected for its epoch: the leader changed before a round had applied it."""
-    s = facts.status
-    ours = s is not None and s.plan_id == m.standing_plan_id == facts.plan_id and m.applied_at_ms is None
-    return ours and s is not None and (s.state, s.code) == ("rejected", "EPOCH_OLD")
+    answer, ours = _answer(m, facts), m.standing_plan_id == facts.plan_id and m.applied_at_ms is None
+    return ours and answer is not None and (answer.state, answer.code) == ("rejected", "EPOCH_OLD")
 
 
 def _may_come_later(m: Rollout, facts: Facts) -> bool:
@@ -312,35 +317,23 @@ def _forbidden(facts: Facts) -> tuple[Outcome, str] | None:
     return ("DISTURBED", facts.forbidden_target) if facts.forbidden_target else None
 
 
-def _fits(m: Rollout, facts: Facts) -> bool:
-    """Whether the step's workers take the place of whole workers that run now."""
-    arriving = {start for w in m.stage.workers for start, _ in w.executors}
-    return all(not starts & arriving or starts <= arriving for starts in running_workers(placed(facts)).values())
-
-
 def _begun(m: Rollout, facts: Facts) -> bool:
     """Whether the plug-in carries the plan of the step out, or has done so."""
-    status = facts.status
-    return status is not None and status.plan_id == m.standing_plan_id and status.state in ("moving", "applied")
+    answer = _answer(m, facts)
+    return answer is not None and answer.state in ("moving", "applied")
 
 
 def _applied(m: Rollout, facts: Facts) -> bool:
-    status = facts.status
-    reported = status is not None and status.plan_id == m.standing_plan_id and status.state == "applied"
-    run = running_as(placed(facts))
-    return reported and workers_of(m.stage.workers) <= run
-
-
-def _tasks(m: Rollout) -> list[int]:
-    """The tasks of the workers that start with the present step."""
-    return [t for w in m.stage.workers for start, end in w.executors for t in range(start, end + 1)]
+    answer = _answer(m, facts)
+    reported = answer is not None and answer.state == "applied"
+    return reported and workers_of(m.stage.workers) <= running_as(placed(facts))
 
 
 def _silent(m: Rollout, facts: Facts) -> list[int]:
     """Tasks of the step that reported before it and do not yet from a new process, of both who measure a task."""
     now = {(p.task, p.jvm): (p.pid, p.start_ms) for p in facts.processes}
     old = {p.task for p in m.processes if now.get((p.task, p.jvm), (p.pid, p.start_ms)) == (p.pid, p.start_ms)}
-    return sorted(old & set(_tasks(m)))
+    return sorted(old & worker_tasks(m))
 
 
 # --- ends -------------------------------------------------------------------------------------------------------------
