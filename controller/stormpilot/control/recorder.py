@@ -97,20 +97,12 @@ class Recorder:
         problems = [why for _, why in sorted(observation.seen.problems.items())]
         event, fields = report.sentence(took_ms)
         self.state = ControllerState(
-            controller=self.name,
-            version=stormpilot.__version__,
-            epoch=epoch,
-            started_at_ms=self.started_at_ms,
+            **self._common(epoch, line(event, fields)),
             written_at_ms=now_ms(),
-            period_s=self.current.config.cycle.period_s,
-            cycles=self.cycles,
-            planner=self.current.planner,
-            sentence=line(event, fields),
             problems=problems[:20],
             counters={**counters, **self._log_counters()},
             topologies=views,
             restarts=list(report.restarts),
-            modes=configured_modes(self.current.config.decide),
             capacities=[] if observation.belief is None else list(observation.belief.capacities),
             approval_max_age_s=self.current.config.decide.approval_max_age_s,
             stuck_after_s=fresh_for_s(self.current.config),
@@ -127,7 +119,16 @@ class Recorder:
         Before the first cycle of a leadership what the one before had learned stays, for the next cycle to take it up.
         """
         own = self.state if self.state is not None and self.state.epoch == epoch else None
-        now: dict[str, Any] = {
+        now = self._common(epoch, f"{FAILED}{why[:MOST_CHARACTERS]}")
+        last = own or self.before or self.state
+        if last is None:
+            put(encode(ControllerState(**now, written_at_ms=self.started_at_ms)))
+        else:
+            put(encode(msgspec.structs.replace(last, **now)))
+
+    def _common(self, epoch: int, sentence: str) -> dict[str, Any]:
+        """Fields that the controller's state has after every cycle, complete or not."""
+        return {
             "controller": self.name,
             "version": stormpilot.__version__,
             "epoch": epoch,
@@ -135,14 +136,9 @@ class Recorder:
             "period_s": self.current.config.cycle.period_s,
             "cycles": self.cycles,
             "planner": self.current.planner,
-            "sentence": f"{FAILED}{why[:MOST_CHARACTERS]}",
+            "sentence": sentence,
             "modes": configured_modes(self.current.config.decide),
         }
-        last = own or self.before or self.state
-        if last is None:
-            put(encode(ControllerState(**now, written_at_ms=self.started_at_ms)))
-        else:
-            put(encode(msgspec.structs.replace(last, **now)))
 
     def flush(self, now_ms: int) -> None:
         """Write what the traffic log holds (at the end of a leadership); a window begins with the next one."""
