@@ -122,11 +122,10 @@ class PlannerClient:
         """
         models = [whole] if roomy is whole else [roomy, whole]
         kept = [fixed for m in models if (fixed := with_survivors_fixed(m)) is not m]
-        answer, model = self.plan((kept + models)[0], first=first, choice=choice), (kept + models)[0]
-        for other in (kept + models)[1:]:
+        for model in kept + models:
+            answer = self.plan(model, first=first, choice=choice)
             if isinstance(answer, Plan) or self._lost or (answer[0] is Reason.PLANNER_FAILED and not kept):
                 break  # one that hangs has taken its time, and more
-            answer, model = self.plan(other, first=first, choice=choice), other
         chosen = choice is not None and (not first or choice.planner == self.current.first_planner)
         if chosen and not isinstance(answer, Plan):
             return self.plan_with_room(roomy, whole, first=first)

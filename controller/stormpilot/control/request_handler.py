@@ -45,8 +45,11 @@ class RequestHandler:
 
     def answered(self, situation: Situation) -> Situation:
         """The situation with the open requests and their answers; those that are refused or done are closed."""
-        pending = situation.snapshot.settings.requests
-        answers = {t: self._answer(t, situation) for t in pending if t in situation.topologies}
+        answers = {
+            t: AnsweredRequest(pending.request, self._outcomes(t, pending.request, situation)[t])
+            for t, pending in situation.snapshot.settings.requests.items()
+            if t in situation.topologies
+        }
         closed = {t: a for t, a in answers.items() if a.outcome.done and a.outcome.plan is None}
         for t, a in closed.items():
             self._write(self.records.of_request(t, a, a.outcome.result, situation))
@@ -73,10 +76,6 @@ class RequestHandler:
             if request.wants_plan and d is not None and d.action != "publish":
                 result = f"{d.action}: {d.reason}: {d.text}"
                 self._write(self.records.of_request(t, request, result, situation))
-
-    def _answer(self, topology_id: str, situation: Situation) -> AnsweredRequest:
-        request = situation.snapshot.settings.requests[topology_id].request
-        return AnsweredRequest(request, self._outcomes(topology_id, request, situation)[topology_id])
 
     def _outcomes(self, topology_id: str, request: Request | None, situation: Situation) -> dict[str, RequestOutcome]:
         """The outcome of a request, and where its plan is published those of the plans that go with it."""

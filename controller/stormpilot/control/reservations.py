@@ -28,7 +28,8 @@ def plans_on_their_way(
         if state.plan is not None and _on_its_way(state, now_ms):
             plans.append(as_placement(t, state.plan.workers))
         if t in rollouts:
-            plans += _stages(t, rollouts[t])
+            m = rollouts[t]  # where it ends, and the workers of its present step and of those to come
+            plans += [as_placement(t, workers) for workers in (m.target, *(s.workers for s in m.steps[m.step :]))]
         if plans:
             found[t] = tuple(plans)
     return found
@@ -98,9 +99,3 @@ def _on_its_way(state: TopologyState, now_ms: int) -> bool:
 def _runs(topology: Topology, workers: Iterable[Worker]) -> bool:
     planned = {(start, w.supervisor, w.port) for w in workers for start, _ in w.executors}
     return planned == {(a.start, a.supervisor, a.port) for a in topology.assignment}
-
-
-def _stages(topology_id: str, rollout: Rollout) -> list[TopologyPlan]:
-    """Where a rollout ends, and the workers of its present step and of those to come."""
-    steps = [as_placement(topology_id, step.workers) for step in rollout.steps[rollout.step :]]
-    return [as_placement(topology_id, rollout.target), *steps]
