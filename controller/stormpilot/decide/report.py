@@ -135,9 +135,7 @@ class CycleReport:
                     mode_from=self.modes_from.get(topology_id, ""),
                     effect=_effect(self.followed.get(topology_id)),
                     threshold_from=decision.threshold_from,
-                    move_strategy=""
-                    if decision.strategy is None
-                    else f"{decision.strategy.how}: {decision.strategy.text}",
+                    move_strategy="" if decision.strategy is None else decision.strategy.sentence,
                     held_up_by_restarts=round(decision.held_up[0], 1),
                     held_up_by_steps=round(decision.held_up[1], 1),
                     not_emptied=[] if decision.strategy is None else list(decision.strategy.fixed[:NOT_EMPTIED]),

@@ -19,6 +19,7 @@ from stormpilot.config.sections import LoadSection
 from stormpilot.model.load import node_load_mhz
 from stormpilot.model.values import Assigned, Component, Edge, Executor, Input, Model, Supervisor, Topology
 from stormpilot.nimbus import ExecutorStatistics, RunningTopology, Subscription, SupervisorInfo
+from stormpilot.observe.acker import ACK_ACK, ACKER
 from stormpilot.observe.capacity import DEFAULT_CPU_POINTS
 
 MHZ = 1000.0
@@ -27,7 +28,6 @@ DEFAULT_CORES = 4.0
 GROWN = 1.2
 """A host that declares nothing is believed to bear so many times what it does."""
 FIRST_PORT = 6700
-ACKER = "__acker"
 SMALL_PART = 0.01  # of a topology's tuples: how sure less than that is does not matter
 
 
@@ -183,7 +183,7 @@ def _edges(o: Observed) -> list[Edge]:
     for e in o.executors:
         heard = dict(e.executed_tps)
         if not heard and e.completed_tps > 0 and ACKER in senders:
-            heard = {(ACKER, "__ack_ack"): e.completed_tps}  # what a spout hears of its ackers
+            heard = {(ACKER, ACK_ACK): e.completed_tps}  # what a spout hears of its ackers
         for (source, stream), tps in heard.items():
             sources = senders.get(source, [])
             emitted = [s.emitted_tps.get(stream, 0.0) for s in sources]

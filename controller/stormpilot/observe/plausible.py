@@ -17,7 +17,7 @@ from stormpilot.messages.core import ClusterSnapshot, Message, TopologySnapshot,
 from stormpilot.messages.load import TaskLoad
 from stormpilot.messages.moves import MoveState
 from stormpilot.messages.rollouts import Rollout
-from stormpilot.model.bounds import MOST, MOST_CORES, MOST_INT, is_amount
+from stormpilot.model.bounds import MOST, MOST_CORES, MOST_INT, MOST_PORT, is_amount
 from stormpilot.observe.capacity import MOST_CORES as MOST_HOST_CORES
 from stormpilot.observe.capacity import MOST_MEMORY_MB
 from stormpilot.observe.samples import seconds_of
@@ -28,7 +28,6 @@ MAX_TASKS = 500_000
 MAX_SUPERVISORS = 20_000
 MAX_SLOTS = 10_000
 """Of one supervisor."""
-MAX_PORT = 65_535
 MAX_CPU_POINTS = 100 * MOST_CORES
 MAX_AHEAD_MS = 300_000
 """A report whose clock is further ahead of ours than this is from the future."""
@@ -68,8 +67,8 @@ def _topology(t: TopologySnapshot) -> Iterator[str]:
     for i, e in enumerate(t.executors):
         if not 0 <= e.start <= e.end <= MOST_INT:
             yield f"executors[{i}]: tasks {e.start} to {e.end}, expected 0 <= start <= end <= {MOST_INT}"
-        elif e.port is not None and not 0 < e.port <= MAX_PORT:
-            yield f"executors[{i}].port: is {e.port}, expected 1 to {MAX_PORT}"
+        elif e.port is not None and not 0 < e.port <= MOST_PORT:
+            yield f"executors[{i}].port: is {e.port}, expected 1 to {MOST_PORT}"
     tasks = sum(e.end - e.start + 1 for e in t.executors)
     if tasks > MAX_TASKS:
         yield f"executors: {tasks} tasks, at most {MAX_TASKS} are read"
@@ -93,8 +92,8 @@ def _cluster(cluster: ClusterSnapshot) -> Iterator[str]:
     if len({s.id for s in cluster.supervisors}) < len(cluster.supervisors):
         yield "supervisors: one is there twice"
     for i, s in enumerate(cluster.supervisors):
-        if len(s.ports) > MAX_SLOTS or not all(0 < port <= MAX_PORT for port in s.ports):
-            yield f"supervisors[{i}].ports: expected at most {MAX_SLOTS} of 1 to {MAX_PORT}"
+        if len(s.ports) > MAX_SLOTS or not all(0 < port <= MOST_PORT for port in s.ports):
+            yield f"supervisors[{i}].ports: expected at most {MAX_SLOTS} of 1 to {MOST_PORT}"
         yield from _amounts(f"supervisors[{i}]", s.cpu_pcore_percent, s.memory_mb)
 
 
