@@ -13,8 +13,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from stormpilot.messages.rollouts import RolloutStepPart
-from stormpilot.model.values import Model, Plan, TopologyPlan, Worker
+from stormpilot.messages.rollouts import RolloutStepPart, running_workers
+from stormpilot.model.values import Plan, Topology, TopologyPlan, Worker
 from stormpilot.model.violations import AMOUNTS, violations
 from stormpilot.rollout.peer_capacity import TOLERANCE, PeerCapacity
 
@@ -50,7 +50,7 @@ def sequence(spare: PeerCapacity, target: TopologyPlan, max_surge_workers: int) 
 class _Search:
     def __init__(self, spare: PeerCapacity, target: TopologyPlan, max_surge_workers: int):
         self.spare = spare
-        self.now: dict[PlacedWorker, int] = _ports(spare.model)
+        self.now: dict[PlacedWorker, int] = _ports(spare.topology)
         self.then: dict[PlacedWorker, int] = {
             (w.supervisor, frozenset(s for s, _ in w.executors)): w.port for w in target.workers
         }
@@ -204,19 +204,16 @@ class _Search:
         return Worker(supervisor=w[0], port=port, executors=[(s, self.spare.executors[s].end) for s in sorted(w[1])])
 
 
-def _ports(model: Model) -> dict[PlacedWorker, int]:
-    (topology,) = model.topologies
-    members: defaultdict[tuple[str, int], set[int]] = defaultdict(set)
-    for a in topology.assignment:
-        members[a.supervisor, a.port].add(a.start)
-    return {(node, frozenset(starts)): port for (node, port), starts in members.items()}
+def _ports(topology: Topology) -> dict[PlacedWorker, int]:
+    workers = running_workers({a.start: (a.supervisor, a.port) for a in topology.assignment})
+    return {(node, frozenset(starts)): port for (node, port), starts in workers.items()}
 
 
 def closed_workers(spare: PeerCapacity) -> dict[tuple[str, int], str]:
     """Workers (slots) that cannot be emptied, each with the reasons: executors in them that cannot be routed around."""
     where = {a.start: a.supervisor for a in spare.topology.assignment}
     closed = {}
-    for (node, starts), port in sorted(_ports(spare.model).items(), key=lambda w: (w[0][0], w[1])):
+    for (node, starts), port in sorted(_ports(spare.topology).items(), key=lambda w: (w[0][0], w[1])):
         why = "; ".join(text for start in sorted(starts) if (text := spare.fixed(start)))
         if not why:
             away = spare.away(starts, where)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 
 from stormpilot.messages.rollouts import RolloutStepPart
-from stormpilot.model.values import Executor, Plan, TopologyPlan, Worker
+from stormpilot.model.subset import as_it_runs
+from stormpilot.model.values import Executor, Plan, TopologyPlan
 from stormpilot.model.violations import PLACES, violations
 from stormpilot.rollout.peer_capacity import PeerCapacity
 
@@ -42,17 +43,9 @@ def switches(spare: PeerCapacity, target: TopologyPlan) -> RolloutStepPart | Non
             return None
         nearest = next((n for n, w in enumerate(waiting) if slots[w.start] == planned[e.start]), 0)
         pairs.append((e.start, waiting.pop(nearest).start))
-    if not pairs or _has_to_leave(spare):
+    if not pairs:
+        return None
+    running = Plan(topologies=[as_it_runs(topology)])
+    if any(v.constraint in PLACES for v in violations(spare.model, running)):  # a switch leaves it there
         return None
     return RolloutStepPart(workers=[], away=[a for a, _ in pairs], stand_ins=[b for _, b in pairs], switches=pairs)
-
-
-def _has_to_leave(spare: PeerCapacity) -> bool:
-    topology = spare.topology
-    ends = {e.start: e.end for e in topology.executors}
-    slots: defaultdict[tuple[str, int], list[tuple[int, int]]] = defaultdict(list)
-    for a in topology.assignment:
-        slots[a.supervisor, a.port].append((a.start, ends[a.start]))
-    workers = [Worker(supervisor=s, port=p, executors=es) for (s, p), es in slots.items()]
-    plan = Plan(topologies=[TopologyPlan(id=topology.id, workers=workers)])
-    return any(v.constraint in PLACES for v in violations(spare.model, plan))
