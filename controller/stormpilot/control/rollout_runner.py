@@ -31,7 +31,7 @@ from stormpilot.messages.moves import MoveState
 from stormpilot.messages.rollouts import Rollout, RolloutStepPart
 from stormpilot.messages.routable import route_in_force, tasks_of
 from stormpilot.messages.routes import Routes, take_up_all
-from stormpilot.model.subset import subset
+from stormpilot.model.subset import subset, with_cpu
 from stormpilot.model.values import Model, Topology
 from stormpilot.observe.observer import Observation, Observer
 from stormpilot.publish.publisher import TRANSACTION_BYTES, DeposedError, Publisher
@@ -379,5 +379,5 @@ class RolloutRunner:
 def _with_cpu(model: Model, cpu_mhz: Mapping[int, int]) -> Model:
     """The only topology with the CPU that was measured before the first step; as it is where that is not known."""
     (t,) = model.topologies
-    executors = [msgspec.structs.replace(e, cpu_mhz=float(cpu_mhz.get(e.start, e.cpu_mhz))) for e in t.executors]
-    return msgspec.structs.replace(model, topologies=[msgspec.structs.replace(t, executors=executors)])
+    measured = {start: float(mhz) for start, mhz in cpu_mhz.items()}
+    return msgspec.structs.replace(model, topologies=[with_cpu(t, measured)])

@@ -20,7 +20,7 @@ from stormpilot.model.cost import inter_node_tps, moves
 from stormpilot.model.flow.model import depends_on_placement, flow_model
 from stormpilot.model.flow.places_cpu import may_need_less, used_mhz
 from stormpilot.model.load import node_load_mhz, own_load_ratio, planned_load_mhz
-from stormpilot.model.subset import isolated_by_id, plan_of
+from stormpilot.model.subset import isolated_by_id, plan_of, with_cpu
 from stormpilot.model.values import Model, Plan, TopologyPlan
 
 
@@ -77,25 +77,6 @@ def predict(alone: Model, plan: Plan, traffic: Traffic) -> Prediction:
     return Prediction(now_tps, new_tps, c.total_tps, len(moves(c, placement).moved), cpu_mhz, begin_mhz)
 
 
-def with_cpu(model: Model, predictions: Mapping[str, Prediction]) -> Model:
-    """The model with the predicted CPU of these topologies' executors; placements do not change."""
-    return msgspec.structs.replace(
-        model,
-        topologies=[
-            t
-            if t.id not in predictions
-            else msgspec.structs.replace(
-                t,
-                executors=[
-                    msgspec.structs.replace(e, cpu_mhz=predictions[t.id].cpu_mhz.get(e.start, e.cpu_mhz))
-                    for e in t.executors
-                ],
-            )
-            for t in model.topologies
-        ],
-    )
-
-
 @dataclass(frozen=True)
 class Predictions:
     """The predictions for all topologies of a plan.
@@ -147,5 +128,6 @@ def predict_each(model: Model, plan: Plan, traffic: Traffic) -> Predictions:
     """Predict for every topology of a model; `plan` is complete."""
     alone = isolated_by_id(model)
     by_topology = {t: predict(only, plan_of(plan, t), traffic) for t, only in alone.items()}
-    plans, then = {t.id: t for t in plan.topologies}, with_cpu(model, by_topology)
+    topologies = [with_cpu(t, by_topology[t.id].cpu_mhz) for t in model.topologies]
+    plans, then = {t.id: t for t in plan.topologies}, msgspec.structs.replace(model, topologies=topologies)
     return Predictions(model, plans, alone, by_topology, then, traffic)

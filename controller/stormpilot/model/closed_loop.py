@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from stormpilot.model.subset import with_cpu
 from stormpilot.model.values import Model, Topology
 
 MOST_GROWTH = 4.0
@@ -63,7 +64,11 @@ def grown(model: Model, by: Mapping[str, float]) -> Model:
     if not by:
         return model
     return msgspec.structs.replace(
-        model, topologies=[_grown(t, by[t.id]) if t.id in by else t for t in model.topologies]
+        model,
+        topologies=[
+            with_cpu(t, {e.start: e.cpu_mhz * by[t.id] for e in t.executors if e.measured}) if t.id in by else t
+            for t in model.topologies
+        ],
     )
 
 
@@ -76,8 +81,3 @@ def _by_thread(topology: Topology, core_mhz: Mapping[str, float]) -> float:
         if e.measured and e.cpu_mhz > 0 and at.get(e.start) in core_mhz
     ]
     return min(ratios, default=1.0)
-
-
-def _grown(topology: Topology, by: float) -> Topology:
-    executors = [msgspec.structs.replace(e, cpu_mhz=e.cpu_mhz * by) if e.measured else e for e in topology.executors]
-    return msgspec.structs.replace(topology, executors=executors)

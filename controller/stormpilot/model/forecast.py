@@ -24,7 +24,7 @@ from stormpilot.messages.thresholds import (
 )
 from stormpilot.model.closed_loop import Demand
 from stormpilot.model.load import node_load_mhz
-from stormpilot.model.subset import traffic_of_each
+from stormpilot.model.subset import traffic_of_each, with_cpu
 from stormpilot.model.values import Edge, Executor, Model, Topology
 from stormpilot.printable import tuples
 
@@ -183,5 +183,4 @@ def _topology_then(topology: Topology, before: list[Edge], after: list[Edge], la
             return e.cpu_mhz + laws[e.component] * (then[e.start] - now[e.start])
         return e.cpu_mhz * then[e.start] / now[e.start] if now[e.start] else e.cpu_mhz
 
-    executors = [msgspec.structs.replace(e, cpu_mhz=cpu_mhz(e)) for e in topology.executors]
-    return msgspec.structs.replace(topology, executors=executors)
+    return with_cpu(topology, {e.start: cpu_mhz(e) for e in topology.executors})

@@ -186,6 +186,14 @@ def plan_of(plan: Plan, topology_id: str) -> Plan:
     return msgspec.structs.replace(plan, topologies=[t for t in plan.topologies if t.id == topology_id], metrics={})
 
 
+def with_cpu(topology: Topology, cpu_mhz: Mapping[int, float]) -> Topology:
+    """The topology with other CPU of these executors, by start task."""
+    executors = [
+        msgspec.structs.replace(e, cpu_mhz=cpu_mhz[e.start]) if e.start in cpu_mhz else e for e in topology.executors
+    ]
+    return msgspec.structs.replace(topology, executors=executors)
+
+
 def with_plans(model: Model, plans: Mapping[str, TopologyPlan]) -> Model:
     """The model as it will be when these plans are applied."""
     return msgspec.structs.replace(

@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping
 import msgspec
 
 from stormpilot.model.constraints import misplaced
+from stormpilot.model.subset import with_cpu
 from stormpilot.model.values import Model, Topology
 
 FILLED_RATIO = 0.8
@@ -45,7 +46,10 @@ def with_guesses_that_fit(model: Model, unsure: Collection[str] = ()) -> Model:
     ratios = {t: ratio * together for t, ratio in ratios.items()}
     if all(ratio == 1.0 for ratio in ratios.values()):
         return model
-    return msgspec.structs.replace(model, topologies=[_lighter(t, guesses, ratios[t.id]) for t in model.topologies])
+    topologies = [
+        with_cpu(t, {start: mhz * ratios[t.id] for start, mhz in guesses[t.id].items()}) for t in model.topologies
+    ]
+    return msgspec.structs.replace(model, topologies=topologies)
 
 
 def _ratio(
@@ -106,12 +110,3 @@ def _open(model: Model, topology_id: str | None) -> list[str]:
     """Supervisors with slots that are not closed to all, or to the whole of this topology."""
     closed = {x.supervisor for x in model.exclusions if x.topology in (None, topology_id) and x.component is None}
     return [s.id for s in model.supervisors if s.slots and s.id not in closed]
-
-
-def _lighter(t: Topology, guesses: Guesses, ratio: float) -> Topology:
-    if ratio == 1.0:
-        return t
-    executors = [
-        msgspec.structs.replace(e, cpu_mhz=e.cpu_mhz * ratio) if e.start in guesses[t.id] else e for e in t.executors
-    ]
-    return msgspec.structs.replace(t, executors=executors)

@@ -12,6 +12,7 @@ from stormpilot.errors import RefusedError, UsageError
 from stormpilot.model.compiled import Compiled, compile_model
 from stormpilot.model.flow.places_cpu import awake, measured_sums, places_mhz
 from stormpilot.model.latency import with_times_of
+from stormpilot.model.subset import with_cpu
 from stormpilot.model.values import DEFAULT_RACK, RESERVED_CPU, CpuLaw, Model, Supervisor, Topology, Value
 from stormpilot.printable import listed
 
@@ -143,22 +144,15 @@ def _scaled(model: Model, name: str, factor: float) -> Model:
     cpu_mhz = _cpu_mhz(compile_model(model), factor)
     return msgspec.structs.replace(
         model,
-        topologies=[
-            t
-            if t.id not in ids
-            else msgspec.structs.replace(
-                t, executors=[msgspec.structs.replace(e, cpu_mhz=cpu_mhz[t.id, e.start]) for e in t.executors]
-            )
-            for t in model.topologies
-        ],
+        topologies=[with_cpu(t, cpu_mhz[t.id]) if t.id in ids else t for t in model.topologies],
         traffic=[
             e if e.topology not in ids else msgspec.structs.replace(e, rate=e.rate * factor) for e in model.traffic
         ],
     )
 
 
-def _cpu_mhz(c: Compiled, factor: float) -> dict[tuple[str, int], float]:
-    """CPU of every executor where it is, by (topology id, first task), MHz, with so many times the tuples.
+def _cpu_mhz(c: Compiled, factor: float) -> dict[str, dict[int, float]]:
+    """CPU of every executor where it is, by topology id and first task, MHz, with so many times the tuples.
 
     What follows from its place does so at the new rate; looking for tuples takes what it takes now.
     """
@@ -166,7 +160,7 @@ def _cpu_mhz(c: Compiled, factor: float) -> dict[tuple[str, int], float]:
     sums = measured_sums(c, c.current)
     places = places_mhz(c, c.current, received, sums)
     then = places_mhz(c, c.current, received * factor, sums * factor)
-    found = {}
+    found: dict[str, dict[int, float]] = {t.id: {} for t in c.model.topologies}
     k = 0
     for t in c.model.topologies:
         law = CpuLaw() if t.cpu_law is None else t.cpu_law
@@ -175,7 +169,7 @@ def _cpu_mhz(c: Compiled, factor: float) -> dict[tuple[str, int], float]:
             looking_mhz = max(e.polling_mhz - awake_mhz, law.asleep_mhz)
             tuples_mhz = max(e.cpu_mhz - float(places[k]) - looking_mhz, 0.0)
             mhz = e.cpu_mhz + float(then[k] - places[k]) + (factor - 1) * tuples_mhz
-            found[t.id, e.start] = max(mhz, 0.0)
+            found[t.id][e.start] = max(mhz, 0.0)
             k += 1
     return found
 

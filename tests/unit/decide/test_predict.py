@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import msgspec
 import pytest
 
 from doubles.models import PAIRED, SPREAD, Slots, model, plan, topology
-from stormpilot.decide.predict import predict, with_cpu
+from stormpilot.decide.predict import predict
 from stormpilot.model.values import Input, Model
 
 ALONE: Slots = {("a", 1): (1, 2, 3), ("b", 1): (4,)}
@@ -58,11 +56,3 @@ def test_what_runs_nowhere_has_no_present() -> None:
     t = msgspec.structs.replace(topology(), assignment=[])
     seen = predict(model(t), plan(PAIRED), "flow")
     assert seen.inter_node_tps == (None, 0.0)
-
-
-def test_cpu_is_put_into_the_model_for_the_topologies_that_are_foreseen() -> None:
-    on = model(topology(), topology(name="other"))
-    alone = model(topology())
-    seen = predict(alone, plan(PAIRED), "measured")
-    then = with_cpu(on, {"flights-1": replace(seen, cpu_mhz=dict.fromkeys(seen.cpu_mhz, 7.0))})
-    assert [t.executors[0].cpu_mhz for t in then.topologies] == [7.0, 200.0]

@@ -12,6 +12,7 @@ from stormpilot.model.subset import (
     isolated_by_id,
     plan_of,
     subset,
+    with_cpu,
     with_headroom,
     with_plans,
     with_survivors_fixed,
@@ -158,3 +159,7 @@ def test_a_topology_that_is_to_have_fewer_workers_than_run_keeps_none_of_them() 
     torn = topology({("a", 1): (1,), ("b", 1): (2,), ("c", 1): (3,)}, name="torn")  # of two workers
     before = model(torn)
     assert with_survivors_fixed(before) is before
+
+
+def test_cpu_is_put_into_a_topology_for_the_executors_that_are_named() -> None:
+    assert [e.cpu_mhz for e in with_cpu(topology(), {1: 7.0}).executors[:2]] == [7.0, 200.0]
