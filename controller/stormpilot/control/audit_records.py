@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from stormpilot.control.situation import Situation
 from stormpilot.decide.origin import AnsweredRequest, PlanOrigin
@@ -36,21 +37,19 @@ class AuditRecords:
         if request is not None and request.verb is not None:
             result += f" ({request.outcome.note})" if request.outcome.note else ""
             return self.of_request(t, request, result, situation, plan_id=plan_id, before=before, inputs_hash=inputs)
-        record = AuditRecord(
-            id=f"a-{self.new_id()}",
-            at_ms=situation.now_ms,
+        record = self._record(
+            t,
+            situation,
             who=self.name,
             verb="evict" if entry.gives_up else "publish",
-            target=_name(t, situation),
             why=f"{entry.reason}: {entry.text}",
             before=before,
             after=None if entry.gives_up else plan_id,
             result=result,
             plan_id=plan_id,
             inputs_hash=inputs,
-            carried_out_by=self.name,
         )
-        return [*self._without_proposal(t), self._record(record)]
+        return [*self._without_proposal(t), record]
 
     def of_request(
         self,
@@ -74,12 +73,11 @@ class AuditRecords:
             steps.append(Delete(paths.hold(topology_id), standing))
         if outcome.drop_proposal or plan_id:
             steps += self._without_proposal(topology_id)
-        record = AuditRecord(
-            id=f"a-{self.new_id()}",
-            at_ms=situation.now_ms,
+        record = self._record(
+            topology_id,
+            situation,
             who="" if request is None else request.by,
             verb="unknown" if request is None else request.verb,
-            target=_name(topology_id, situation),
             why="" if request is None else request.why,
             before=before,
             after=plan_id or None,
@@ -87,19 +85,16 @@ class AuditRecords:
             request_id="" if request is None else request.id,
             plan_id=plan_id,
             inputs_hash=inputs_hash,
-            carried_out_by=self.name,
         )
-        return [*steps, self._record(record)]
+        return [*steps, record]
 
     def _without_proposal(self, topology_id: str) -> list[Step]:
         """The removal of a proposal, which is out of date once a plan is published."""
         _, version = self.publisher.proposal(topology_id)
         return [] if version is None else [Delete(self.publisher.paths.proposal(topology_id), version)]
 
-    def _record(self, record: AuditRecord) -> Append:
+    def _record(self, topology_id: str, situation: Situation, **told: Any) -> Append:
+        state, at_ms = situation.topologies.get(topology_id), situation.now_ms
+        name = topology_id if state is None else state.topology.name
+        record = AuditRecord(id=f"a-{self.new_id()}", at_ms=at_ms, target=name, carried_out_by=self.name, **told)
         return Append(self.publisher.paths.audit("e-"), encode(record))
-
-
-def _name(topology_id: str, situation: Situation) -> str:
-    state = situation.topologies.get(topology_id)
-    return topology_id if state is None else state.topology.name

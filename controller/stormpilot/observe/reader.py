@@ -155,22 +155,17 @@ class Reader:
         )
         if self._listing.unknown & {p.pause(""), p.mode()}:
             paused = [*paused, ALL]  # whoever is paused, or off, is in there
-        names = [
+        watched = [
             p.cluster,
-            p.controller,
-            p.epoch,
-            *(f(i) for f in (p.moves, p.rollout, p.routes) for i in ids),
             *(p.topology(i) for i in ids),
             *(p.plan(i) for i in plan_ids),
             *(p.status(i) for i in status_ids),
             *(p.mode(n) for n in mode_names),
             *(p.thresholds(i) for i in mined_ids),
         ]
-        # we write these ourselves
-        unwatched = {p.controller, p.epoch, *(f(i) for f in (p.moves, p.rollout, p.routes) for i in ids)}
-        watched = [n for n in names if n not in unwatched]
+        ours = [p.controller, p.epoch, *(f(i) for f in (p.moves, p.rollout, p.routes) for i in ids)]  # not watched
         nodes = dict(zip(watched, self._zookeeper.read(watched, self._watch, keep_denied=True), strict=True))
-        nodes |= dict(zip(unwatched, self._zookeeper.read(list(unwatched), keep_denied=True), strict=True))
+        nodes |= dict(zip(ours, self._zookeeper.read(ours, keep_denied=True), strict=True))
         lock_paths = [f"{p.leader}/{n}" for n in sorted(locks, key=lambda n: n[-10:])]
         lock_nodes = dict(zip(lock_paths, self._zookeeper.read(lock_paths, keep_denied=True), strict=True))
 
