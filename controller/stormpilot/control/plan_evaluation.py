@@ -51,19 +51,19 @@ class PlanEvaluator:
     def judged(self, task: PlanningTask, plan: Plan) -> Verdict:
         """The verdict on a plan, or on one that leaves alone the workers that cannot be emptied, if that wins more."""
         verdict, net = self._judged(task, plan)
+        first = self._wanted(verdict)
         tried = [t for t, d in verdict.decisions.items() if _restarts(d) and d.reason.row.try_rolling]
         if not tried:
-            return self._wanted(verdict)
+            return first
         closed, why = with_closed_workers(
             task.model, routables(self.situation.observation, task.states), self.situation.config.rollout
         )
         if closed is task.model or not set(tried) & set(why):
-            return self._wanted(verdict)
+            return first
         other = task.plan(closed)
         if not isinstance(other, Plan):
-            return self._wanted(verdict)
+            return first
         second, second_net = self._judged(task, other)
-        first = self._wanted(verdict)
         acts = {d.action for d in first.decisions.values()} != {"skip"}
         if not any(_moves(d) for d in second.decisions.values()) or (acts and second_net <= net):
             return first
