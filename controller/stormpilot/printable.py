@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import codecs
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 SHOWN_NAMES = 10
 
@@ -70,6 +70,11 @@ def listed(names: Collection[str]) -> str:
     """Names in order, at most `SHOWN_NAMES` of them: `a, b, ...`."""
     shown = sorted(names)[:SHOWN_NAMES]
     return ", ".join([*shown, "..."] if len(names) > SHOWN_NAMES else shown)
+
+
+def first_few(texts: Sequence[str], most: int, between: str = ", ") -> str:
+    """The first texts, at most so many, and how many more there are: `a, b and 3 more`."""
+    return between.join(texts[:most]) + (f" and {len(texts) - most} more" if len(texts) > most else "")
 
 
 def _json_escape(character: str) -> str:

@@ -12,7 +12,7 @@ from stormpilot.cli.files import ModelOption, compiled_model, left_out, placemen
 from stormpilot.cli.output import Format, FormatOption, note, print_json, print_table, say
 from stormpilot.cli.traffic import TrafficOption, flow_of
 from stormpilot.errors import RefusedError, UsageError
-from stormpilot.printable import counted
+from stormpilot.printable import counted, first_few
 
 if TYPE_CHECKING:
     import numpy as np
@@ -122,8 +122,7 @@ def _chosen(c: Compiled, topology: str | None, component: str | None, starts: li
 
 
 def _some(names: object, most: int = 12) -> str:
-    listed = [str(n) for n in names]  # type: ignore[attr-defined]
-    return ", ".join(listed[:most]) + (f" and {len(listed) - most} more" if len(listed) > most else "")
+    return first_few([str(n) for n in names], most)  # type: ignore[attr-defined]
 
 
 def _traffic(c: Compiled) -> np.ndarray:

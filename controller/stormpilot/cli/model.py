@@ -25,7 +25,7 @@ from stormpilot.cli.files import (
 from stormpilot.cli.output import Format, FormatOption, print_document, print_json, print_table, say
 from stormpilot.errors import RefusedError, UsageError
 from stormpilot.messages.limits import LimitError, check_shape
-from stormpilot.printable import counted, whole
+from stormpilot.printable import counted, first_few, whole
 
 if TYPE_CHECKING:
     import numpy as np
@@ -304,8 +304,7 @@ def _show_topologies(c: Compiled) -> None:
 
 
 def _components(members: Counter[str], most: int = 3) -> str:
-    text = ", ".join(f"{c} {n}" for c, n in list(members.items())[:most])
-    return text + (f" and {len(members) - most} more" if len(members) > most else "")
+    return first_few([f"{c} {n}" for c, n in members.items()], most)
 
 
 def _few(names: list[str]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from shlex import quote
 
@@ -18,7 +18,7 @@ from stormpilot.messages.rollouts import running_as, workers_of
 from stormpilot.messages.settings import Hold, Mode
 from stormpilot.model.closed_loop import Sources
 from stormpilot.model.values import Topology
-from stormpilot.printable import counted
+from stormpilot.printable import counted, first_few
 
 STARTING_MS = 30_000
 """Longest time from the assignment of a worker until its JVM has written its process id, on a busy host."""
@@ -207,7 +207,7 @@ def _mass_failure(subject: TopologyState, conditions: Conditions) -> Decision | 
     grace_s = conditions.config.lost_supervisor_grace_s
     text = (
         f"{len(lost)} of {counted(known, 'supervisor')} {'is' if len(lost) == 1 else 'are'} gone or blacklisted "
-        f"({_some(lost)}): nothing moves until they are back, or away for {grace_s:.0f} s"
+        f"({first_few(lost, 3)}): nothing moves until they are back, or away for {grace_s:.0f} s"
     )
     return skip(subject.topology.id, Reason.MASS_FAILURE, text, value=len(lost) / known, threshold=limit)
 
@@ -384,10 +384,6 @@ def _unmeasured(subject: TopologyState) -> Decision | None:
     reason = Reason.INSUFFICIENT_METRICS if subject.instrumented else Reason.NOT_INSTRUMENTED
     reason = Reason.REPORTS_OVER_LIMIT if subject.over_limit else reason
     return skip(subject.topology.id, reason, subject.not_ready, until_ms=subject.ready_at_ms)
-
-
-def _some(names: Sequence[str]) -> str:
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
 _ASKED: dict[Reason, Gate] = {

@@ -28,7 +28,7 @@ from stormpilot.decide.reasons import Reason, row_of
 from stormpilot.messages.settings import DrainSetting
 from stormpilot.model.subset import subset
 from stormpilot.model.values import Model, Plan
-from stormpilot.printable import counted
+from stormpilot.printable import counted, first_few
 
 
 def must_leave(
@@ -118,4 +118,4 @@ def decide_leaving(
 
 def _components(counts: Counter[str]) -> str:
     parts = [c if n == 1 else f"{c} {n}" for c, n in sorted(counts.items())]
-    return ", ".join(parts[:6]) + (f" and {len(parts) - 6} more" if len(parts) > 6 else "")
+    return first_few(parts, 6)

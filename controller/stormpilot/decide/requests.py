@@ -20,7 +20,7 @@ from stormpilot.messages.settings import Hold, Request, Verb
 from stormpilot.model.subset import isolated
 from stormpilot.model.values import Model, Plan, TopologyPlan
 from stormpilot.model.violations import Violation, violations
-from stormpilot.printable import counted
+from stormpilot.printable import counted, first_few
 
 SHOWN_PROBLEMS = 3
 
@@ -166,9 +166,7 @@ def refusal(
     tolerated = {"cpu"} if verb == "rollback" or not measured else set()
     tolerated |= {"worker-heap"} if verb == "rollback" else set()
     if wrong := [v for v in problems if v.constraint not in tolerated]:
-        shown = "; ".join(str(v) for v in wrong[:SHOWN_PROBLEMS])
-        more = f" and {len(wrong) - SHOWN_PROBLEMS} more" if len(wrong) > SHOWN_PROBLEMS else ""
-        return f"plan {plan_id} does not fit any more: {shown}{more}"
+        return f"plan {plan_id} does not fit any more: {first_few([str(v) for v in wrong], SHOWN_PROBLEMS, '; ')}"
     if entry.gives_up:
         return "" if standing is not None else f"{subject.topology.name} has no plan that it could give up"
     if not moving and not moved_executors(subject.topology, TopologyPlan(id=plan.topology_id, workers=plan.workers)):

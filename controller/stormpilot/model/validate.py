@@ -19,7 +19,7 @@ from stormpilot.model.bounds import MOST, MOST_CORES, MOST_INT, MOST_PORT, is_am
 from stormpilot.model.compiled import compile_model
 from stormpilot.model.load import node_load_mhz
 from stormpilot.model.values import Edge, Model, Supervisor, Topology, Value
-from stormpilot.printable import counted, whole
+from stormpilot.printable import counted, first_few, whole
 
 GROUPINGS = ("SHUFFLE", "LOCAL_OR_SHUFFLE", "FIELDS", "ALL", "GLOBAL", "NONE", "DIRECT", "CUSTOM")
 MOST_ALIKE = 20
@@ -330,8 +330,8 @@ def _assignment_warnings(model: Model, at: str, t: Topology) -> Iterator[Problem
     placed = {a.start for a in t.assignment}
     gone = sorted({f"{a.supervisor}:{a.port}" for a in t.assignment if (a.supervisor, a.port) not in slots})
     if gone:
-        names = ", ".join(gone[:3]) + (f" and {len(gone) - 3} more" if len(gone) > 3 else "")
-        yield _warning("assignment", f"{at}.assignment", f"{t.id} runs on slots that the model does not list: {names}")
+        text = f"{t.id} runs on slots that the model does not list: {first_few(gone, 3)}"
+        yield _warning("assignment", f"{at}.assignment", text)
     if strange := len(placed - existing):
         text = f"{t.id}: {counted(strange, 'assigned executor does', 'assigned executors do')} not exist (any more)"
         yield _warning("assignment", f"{at}.assignment", text)

@@ -24,7 +24,7 @@ from stormpilot.operate.parameters import (
     SupervisorName,
     TopologyName,
 )
-from stormpilot.printable import listed
+from stormpilot.printable import first_few, listed
 
 
 def drain(operator: Operator, host: HostName, *, force: EvenIfGone = False) -> Change:
@@ -172,7 +172,7 @@ def known_hosts(operator: Operator) -> str:
     names = sorted(f"{s.host} (supervisor {s.id})" for s in _supervisors(operator))
     if not names:
         return "there is none at all"
-    return "there are: " + ", ".join(names[:10]) + (f" and {len(names) - 10} more" if len(names) > 10 else "")
+    return f"there are: {first_few(names, 10)}"
 
 
 def _executors_on(

@@ -27,6 +27,7 @@ from stormpilot.history.mine.performance import performance
 from stormpilot.history.mine.restart import restart_s
 from stormpilot.history.mine.selectivity import EDGE, selectivity, taken_in
 from stormpilot.history.mine.weekly_profile import every_window, forecast_error, held_out, profile
+from stormpilot.printable import first_few
 
 Step = Callable[[str], AbstractContextManager[object]]
 _NAME = "topology_name"
@@ -135,8 +136,7 @@ def _why_empty(log: Log) -> str:
     asked, there = log.selection.topologies, topologies_in(log.path)
     known = any(name == t or name.startswith(f"{t}-") or t.startswith(name) for t in asked for name in there)
     if asked and there and not known:
-        more = f" and {len(there) - MOST_NAMES} more" if len(there) > MOST_NAMES else ""
-        return f"the log has nothing of {', '.join(asked)}; it has {', '.join(there[:MOST_NAMES])}{more}"
+        return f"the log has nothing of {', '.join(asked)}; it has {first_few(there, MOST_NAMES)}"
     health = log.tables_health()
     if "windows" in log.tables or (health and not any("1" in t.rows_by_version for t in health)):
         return f"no windows {log.selection}".rstrip()

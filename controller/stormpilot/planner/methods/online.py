@@ -24,6 +24,7 @@ from stormpilot.planner.placement.problem import (
 )
 from stormpilot.planner.placement.result import Result
 from stormpilot.planner.repair import repaired
+from stormpilot.printable import first_few
 
 if TYPE_CHECKING:
     from stormpilot.planner.heuristics.greedy import Bins, Items
@@ -88,9 +89,8 @@ def capped(frame: Frame, layout: Layout, alpha: float, left_s: LeftS) -> Result 
         return wider
     over = np.flatnonzero(np.bincount(frame.topology, wider.sizes() > most[frame.topology], len(most)) > 0)
     names = [f"{frame.compiled.model.topologies[t].name} ({most[t]})" for t in over.tolist()]
-    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
     text = f"workers hold more executors than alpha {alpha:g} allows, with which no plan was found"
-    return Result(wider, (f"{text}: {', '.join(names[:NAMED])}{more}",))
+    return Result(wider, (f"{text}: {first_few(names, NAMED)}",))
 
 
 def greedy(frame: Frame, alpha: float) -> Layout:
