@@ -72,7 +72,7 @@ class EvictionProposer:
         return text.endswith(_text(situation.topologies[topology_id], found))
 
     def _first(self, situation: Situation) -> _Waiting | None:
-        """What waits first; None also where nothing is to be evicted, or storm.yaml names an order not known here."""
+        """The first to wait; None also where nothing is to be evicted, or storm.yaml names an order not known here."""
         cluster, config = situation.snapshot.cluster, situation.config.decide
         other_order = cluster is not None and bool(cluster.shim.config.get(ORDER_STRATEGY))
         if not config.evict or not resource_aware(situation.fallback) or other_order:

@@ -78,7 +78,7 @@ class TopologyState:
 
     @property
     def action(self) -> Action:
-        """What becomes of a plan for it: it is published in mode `act`, else proposed."""
+        """Action of a plan for it: it is published in mode `act`, else proposed."""
         return "publish" if self.mode == "act" else "advise"
 
     @property
@@ -93,7 +93,7 @@ class TopologyState:
 
     @property
     def answer(self) -> StatusMessage | None:
-        """What the plug-in says of the published plan; None: there is no plan, or no answer to it."""
+        """The answer of the plug-in to the published plan; None: there is no plan, or no answer to it."""
         status, plan = self.status, self.plan
         return status if plan is not None and status is not None and status.plan_id == plan.plan_id else None
 

@@ -272,7 +272,7 @@ def _trouble(m: Rollout, facts: Facts) -> tuple[Outcome, str] | None:
 
 
 def _answer(m: Rollout, facts: Facts) -> StatusMessage | None:
-    """What the plug-in says of the plan that is published; None: nothing yet."""
+    """Status that the plug-in gives the published plan; None: none yet."""
     status = facts.status
     return status if status is not None and status.plan_id == m.standing_plan_id else None
 
