@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from shlex import quote
+from typing import Any
 
 import stormpilot
 from stormpilot.doctor.access import access
@@ -25,7 +26,7 @@ from stormpilot.doctor.surroundings import (
 )
 from stormpilot.messages.load import SILENT_PERIODS, report_period_s
 from stormpilot.messages.settings import ALL, name_of_setting_key
-from stormpilot.operate.shown_settings import shown_settings
+from stormpilot.operate.shown_settings import shown_settings, without_effect
 from stormpilot.operate.status import PREPARING, first_cycle_late_s, limit_s
 from stormpilot.printable import age, counted
 
@@ -123,28 +124,30 @@ def _pauses(e: Evidence) -> Iterator[Finding]:
 
 
 def _gone(e: Evidence) -> Iterator[Finding]:
-    """Drains, pins and exclusions of what is gone: an operator forgot them, and a namesake is kept empty."""
+    """Drains, pins and exclusions of what is not there: an operator forgot them, or the machine is down for a while."""
     shown = shown_settings(e.seen, e.now_ms, {})
     for d in shown["drains"]:
         if not d["there"]:
             text = f"{d['host']} is drained, and no supervisor is on a host of that name now"
-            yield Finding(
-                "gone", Level.warn, text, f"where it does not come back: stormpilot undrain {quote(d['host'])}"
-            )
+            yield _idle(d, text, f"stormpilot undrain {quote(d['host'])}")
     for p in shown["pins"]:
+        task = "" if p["task"] is None else f"/{p['task']}"
+        text = f"a pin of {p['topology']}/{p['component']}{task} to {p['supervisor']}{without_effect(p)}"
         if not p["there"] or p["unknown"]:
-            task = "" if p["task"] is None else f"/{p['task']}"
-            what = f"{quote(p['topology'])} {quote(p['component'] + task)}"
-            what_to = f"{p['topology']}/{p['component']}{task} to {p['supervisor']}"
-            text = f"a pin of {what_to} has no effect: it names what is gone"
-            yield Finding("gone", Level.warn, text, f"pin it to another one, or: stormpilot unpin {what}")
+            yield _idle(p, text, f"stormpilot unpin {quote(p['topology'])} {quote(p['component'] + task)}")
     for x in shown["exclusions"]:
+        where = x["host"] or x["supervisor"]
+        what = "/".join(v for v in (x["topology"], x["component"]) if v) or "everything"
+        named = " ".join(quote(v) for v in (where, x["topology"], x["component"]) if v)
         if not x["there"] or x["unknown"]:
-            where = x["host"] or x["supervisor"]
-            what = "/".join(v for v in (x["topology"], x["component"]) if v) or "everything"
-            named = " ".join(quote(v) for v in (where, x["topology"], x["component"]) if v)
-            text = f"an exclusion of {what} from {where} has no effect: it names what is gone"
-            yield Finding("gone", Level.warn, text, f"exclude it from another one, or: stormpilot include {named}")
+            text = f"an exclusion of {what} from {where}{without_effect(x)}"
+            yield _idle(x, text, f"stormpilot include {named}")
+
+
+def _idle(setting: dict[str, Any], text: str, removes: str) -> Finding:
+    """A setting without effect, with what removes it: one of a machine that is only down must stay."""
+    when = "where it does not come back" if not setting["there"] else "where it is not to come"
+    return Finding("gone", Level.warn, text, f"{when}: {removes}")
 
 
 def _readable(e: Evidence) -> Iterator[Finding]:

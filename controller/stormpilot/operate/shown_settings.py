@@ -127,10 +127,10 @@ def settings_lines(settings: dict[str, Any]) -> list[tuple[str, str]]:
         lines.append(("drained", f"{d['host']}: {left + ' to be moved' if left else empty}{missing} ({by(d)})"))
     for p in settings["pins"]:
         what = "/".join(str(x) for x in (p["topology"], p["component"], p["task"]) if x is not None)
-        lines.append(("pinned", f"{what} to {p['supervisor']}{_without_effect(p)} ({by(p)})"))
+        lines.append(("pinned", f"{what} to {p['supervisor']}{without_effect(p)} ({by(p)})"))
     for x in settings["exclusions"]:
         what = "/".join(v for v in (x["topology"], x["component"]) if v) or "everything"
-        lines.append(("excluded", f"{what} from {x['host'] or x['supervisor']}{_without_effect(x)} ({by(x)})"))
+        lines.append(("excluded", f"{what} from {x['host'] or x['supervisor']}{without_effect(x)} ({by(x)})"))
     for h in settings["holds"]:
         until = (
             f"until `stormpilot replan {quote(h['topology'])}`" if h["leftS"] is None else f"for {age(h['leftS'])} more"
@@ -146,7 +146,7 @@ def settings_lines(settings: dict[str, Any]) -> list[tuple[str, str]]:
     return lines
 
 
-def _without_effect(x: dict[str, Any]) -> str:
+def without_effect(x: dict[str, Any]) -> str:
     """A clause on a pin or an exclusion that names what is not there; else empty."""
     if x["unknown"]:
         return f", but {x['topology']} has no such executor: no effect"

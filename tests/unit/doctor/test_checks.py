@@ -98,6 +98,15 @@ def test_settings_of_machines_that_are_gone_are_told_with_what_removes_them() ->
         "stormpilot unpin flights parse",
         "stormpilot include old-1 flights",
     ]
+    assert found[1].text == "a pin of flights/parse to old-id, which is gone: no effect"
+    assert {f.fix.partition(": ")[0] for f in found} == {"where it does not come back"}, "it may be down for repair"
+
+
+def test_a_pin_of_a_component_that_was_never_there_is_not_said_to_name_what_is_gone() -> None:
+    pins = (PinSetting(topology="flights", component="prase", task=3, supervisor="a"),)
+    (told,) = (f for f in examine(evidence(seen=seen(settings=Settings(pins=pins)))) if f.check == "gone")
+    assert told.text == "a pin of flights/prase/3 to a, but flights has no such executor: no effect"
+    assert told.fix == "where it is not to come: stormpilot unpin flights prase/3"
 
 
 @pytest.mark.parametrize(
