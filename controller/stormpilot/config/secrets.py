@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import stat
 from pathlib import Path
 from typing import Any
@@ -38,7 +39,11 @@ def described_openly(config: Config) -> dict[str, Any]:
 
 
 def exposed_files(config: Config) -> list[str]:
-    """Files with passwords or keys, each with its setting, that every user of this machine can read."""
+    """Files with passwords or keys, each with its setting, that every user of this machine can read.
+
+    Not those that are mounted read-only, as into containers: other users are not there, and whoever mounts them says
+    who may read them.
+    """
     values = dict(describe(config))
     return [f"{values[key]} ({key})" for key in SECRET_FILES if values[key] and _readable_by_all(Path(values[key]))]
 
@@ -46,5 +51,7 @@ def exposed_files(config: Config) -> list[str]:
 def _readable_by_all(path: Path) -> bool:
     with contextlib.suppress(OSError):
         folders = path.resolve().parents
-        return bool(path.stat().st_mode & stat.S_IROTH) and all(f.stat().st_mode & stat.S_IXOTH for f in folders)
+        mounted = os.statvfs(path).f_flag & os.ST_RDONLY
+        readable = path.stat().st_mode & stat.S_IROTH and all(f.stat().st_mode & stat.S_IXOTH for f in folders)
+        return bool(readable and not mounted)
     return False

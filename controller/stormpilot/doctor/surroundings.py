@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from shlex import quote
 
 from stormpilot.doctor.evidence import Evidence, NimbusSaid
 from stormpilot.doctor.finding import Finding, Level
@@ -199,7 +200,7 @@ def plan_key(e: Evidence) -> Iterator[Finding]:
 def secret_files(e: Evidence) -> Iterator[Finding]:
     """Files of controller.yaml with passwords or keys that every user of this machine can read."""
     for file in e.exposed:
-        fix = f"chmod o-r {file.partition(' (')[0]}; where others may have read it, replace what is in it"
+        fix = f"chmod o-r {quote(file.rpartition(' (')[0])}; where others may have read it, replace what is in it"
         yield Finding("files", Level.warn, f"{file} can be read by every user of this machine", fix)
 
 

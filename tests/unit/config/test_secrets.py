@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner
@@ -91,5 +93,8 @@ def test_files_with_secrets_that_everybody_can_read_are_named() -> None:
         assert exposed_files(config) == [], "others cannot enter the folder"
         folder.chmod(0o755)
         assert exposed_files(config) == [f"{folder}/644 (zookeeper.auth_file)"]
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(os, "statvfs", lambda _: SimpleNamespace(f_flag=os.ST_RDONLY | os.ST_NOSUID))
+            assert exposed_files(config) == [], "a secret of Kubernetes, or the key of the compose cluster"
         (folder / "644").unlink()
         assert exposed_files(config) == []

@@ -120,6 +120,7 @@ def test_a_pin_of_a_component_that_was_never_there_is_not_said_to_name_what_is_g
         ({"ids": [("digest", "storm:x")]}, "access", "fail", "anyone who reaches", "setAcl /stormpilot auth::cdrwa"),
         (SECURED, "access", "fail", "logs in", "auth_file"),
         ({"exposed": ["/x (zookeeper.auth_file)"]}, "files", "warn", "/x (zookeeper.auth_file) can", "chmod o-r /x"),
+        ({"exposed": ["/a (b)/x (api.key_file)"]}, "files", "warn", "/a (b)/x (api.key_file)", "chmod o-r '/a (b)/x';"),
         (acl("sasl", "storm", "rwcda"), "access", "fail", "sasl:storm", "jaas_file"),
         (acl("sasl", "storm/n@EXAMPLE.ORG", "rwcda"), "access", "fail", "may not change it", "has no Kerberos"),
         (conf(**TLS), "login", "warn", "by TLS, this command in plain text", "zookeeper.ca_file"),
