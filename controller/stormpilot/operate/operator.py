@@ -90,11 +90,14 @@ class Operator:
         """The end of a sentence on a setting for a name that no topology has now, which may be a slip; else empty."""
         if name is None:
             return ""
-        names = {s.name for s in self.topologies().values()}
+        snapshots = self.snapshots()
+        names = {s.name for s in snapshots.values() if s is not None}
         if name in names:
             return ""
-        if not names:
+        if not snapshots:
             return f"; no topology of that name is known {NO_TOPOLOGIES}"
+        if unread := [i for i, s in snapshots.items() if s is None]:
+            return f"; no topology of that name is known ({listed(unread)} cannot be read)"
         return f"; no topology of that name runs now (there are: {listed(names)})"
 
     # --- writing ------------------------------------------------------------------------------------------------------

@@ -195,6 +195,14 @@ def test_a_setting_does_not_deny_a_topology_where_the_plug_in_tells_of_none() ->
     assert "the scheduler plug-in tells of none; where topologies run, stormpilot doctor tells what is wrong" in text
 
 
+def test_a_setting_does_not_deny_a_topology_that_may_be_one_that_cannot_be_read() -> None:
+    """Its access list let the operator read nothing: "the plug-in tells of none" was said of one that ran."""
+    zookeeper = MemoryZooKeeper(lambda: T0_MS)
+    zookeeper.put(PATHS.topology("words-1-1"), b"{")
+    text = pause(Operator(zookeeper, PATHS, "olga"), "words").text
+    assert text.endswith("no topology of that name is known (words-1-1 cannot be read)")
+
+
 def test_what_is_resumed_and_stays_paused_by_another_pause_is_told(world: World) -> None:
     """Resumed, it did not move; and "was not paused" was said of one that status shows as paused."""
     for name in ("flights", None):
