@@ -53,10 +53,10 @@ class MoveState(Message, frozen=True, kw_only=True):
     `load_ratio` (load of `nodes` per part of B(n) and tuple processed, as at the throughput before), or `us_per_tuple`
     (1e6 / throughput, of a topology whose sources are held); lower is better. `throughput_tps` is that after the move,
     once it is judged, `throughput_before_tps` that before it. `noise_ratio` is how much the metric varies by itself, as
-    a part of it. `former` is what ran before. `failures` moves in a row did not help; until
-    `back_off_until_ms` nothing else is tried, because of `back_off_why`. `rejections` plans in a row were rejected by
-    the scheduler plug-in; `unanswered`: it did not answer to the last plan that it was to answer to. `cpu` is what was
-    learned of its CPU under its placements.
+    a part of it. `former` is what ran before. `failures` moves in a row did not help; until `back_off_until_ms` nothing
+    else is tried, because of `back_off_why`. `rejections` plans in a row were rejected by the scheduler plug-in;
+    `unanswered`: it did not answer to the last plan that it was to answer to. `cpu` is what was learned of its CPU
+    under its placements.
     """
 
     topology_id: str
