@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 import msgspec
 import structlog
 
+from stormpilot.config import LoadSection
 from stormpilot.control.current_config import CurrentConfig
 from stormpilot.control.outbox import Outbox
 from stormpilot.decide.admit import as_planned
@@ -25,6 +26,7 @@ from stormpilot.model.load import own_load_ratio
 from stormpilot.model.values import Model, Topology
 from stormpilot.observe.cpu_law import sums_of
 from stormpilot.observe.observer import Observation
+from stormpilot.observe.task_rates import TaskRates
 from stormpilot.publish.publisher import NOT_OURS, DeposedError, Publisher
 
 log = structlog.get_logger(__name__)
@@ -178,8 +180,8 @@ class MoveTracker:
         facts, now_ms = self._facts_unmeasured(topology, observation), observation.at_ms
         plan = observation.seen.plan(topology.id)
         if plan is not None and {w.supervisor for w in plan.workers} <= {s.id for s in model.supervisors}:
-            silent, down = _silent(state, topology, observation), _down(state, plan, observation)
-            facts = replace(facts, silent=silent, down=down)
+            silent = _silent(state, topology, observation)
+            facts = replace(facts, silent=silent, down=_down(state, plan, observation, self.current.config.load))
         since_ms = observation.since_ms[topology.id]
         if not running or state.metric is None or state.applied_at_ms is None or since_ms < state.applied_at_ms:
             return facts  # not measured, or partly under the placement before
@@ -256,12 +258,21 @@ def _silent(state: MoveState, topology: Topology, observation: Observation) -> b
     return bool((_tasks_of(state, topology) & observation.reporting.get(topology.id, frozenset())) - reported)
 
 
-def _down(state: MoveState, plan: PlanMessage, observation: Observation) -> bool:
-    """Whether there are tasks that are not measured, all of them in workers that the move restarted."""
+def _down(state: MoveState, plan: PlanMessage, observation: Observation, load: LoadSection) -> bool:
+    """Whether tasks are silent or restarted just now, and all that are not measured are in workers that moved.
+
+    Where the window of a whole topology has just begun, e.g. with a new leader or other routes, its processes are old.
+    """
     known = None if observation.belief is None else observation.belief.readiness.get(plan.topology_id)
-    if known is None or not known.missing:
+    rates = observation.rates.get(plan.topology_id, {})
+    if known is None or not any(_gone_or_young(rates.get(task), load) for task in known.missing):
         return False
     before = {(w.supervisor, w.port): set(w.executors) for w in state.former}
     restarted = [w for w in plan.workers if before.get((w.supervisor, w.port)) != set(w.executors)]
     tasks = {task for w in restarted for start, end in w.executors for task in range(start, end + 1)}
     return tasks.issuperset(known.missing)
+
+
+def _gone_or_young(r: TaskRates | None, load: LoadSection) -> bool:
+    """Whether a task has no recent report, or its process is younger than a window."""
+    return r is None or r.age_s > load.max_report_age_s or r.up_s + r.age_s < load.window_s

@@ -79,7 +79,8 @@ class Facts:
 
     `plan_id` is the published plan's (None: there is none, or it cannot be read). `in_place`: it is what runs, whatever
     its status says. `silent`: tasks that it moved never reported from there, though all its supervisors are there.
-    `down`: only workers that it restarted are not measured now, though all its supervisors are there.
+    `down`: only workers that it restarted are not measured now, since processes are gone or young, though all its
+    supervisors are there.
     `measured_s` is the length of the window that was measured under the present placement, 0 while data are missing
     (`missing` says which); `measured` is the metric in it, and `throughput_tps` the tuples/s processed.
     """

@@ -6,7 +6,7 @@ import pytest
 
 from doubles import moving_jobs, rolling_jobs
 from doubles.wanted import Slots
-from doubles.world import SPREAD, World
+from doubles.world import NEAR, SPREAD, World
 from stormpilot.decide.events import EventKind
 from stormpilot.errors import UnreachableError
 
@@ -48,6 +48,19 @@ def test_a_move_after_which_workers_end_again_and_again_is_taken_back(crashing: 
     told = [EventKind.MOVE_WORSE] if blamed else [EventKind.MOVE_NOT_JUDGED]
     assert [e.kind for e in w.events] == told
     assert (w.slots(t) == before) is blamed
+
+
+def test_a_move_of_all_workers_is_not_taken_back_because_a_new_leader_has_measured_nothing_yet() -> None:
+    """Nobody led for a while; the workers ran well all the time, and were restarted once more."""
+    w, t = moving_jobs.world("verify: {timeout_s: 300}\n")
+    w.tell(20)
+    assert w.moves(t).phase == "measuring"
+    w.pass_time(400)
+    w.new_leader()
+    w.tell(60)
+    assert [e.kind for e in w.events] == [EventKind.MOVE_NOT_JUDGED]
+    assert w.slots(t) == NEAR
+    assert w.moves(t).failures == 0
 
 
 @pytest.mark.parametrize("lost", [False, True])
