@@ -204,6 +204,8 @@ def step(state: MoveState, facts: Facts, config: VerifySection) -> tuple[MoveSta
             told = _event(EventKind.MOVE_NOT_JUDGED, ended, facts, f"plan {state.plan_id}: {text}")
             return msgspec.structs.replace(ended, unanswered=True), [] if state.unanswered else [told]
         if state.phase == "measuring" and facts.down:
+            if facts.now_ms - (state.applied_at_ms or 0) <= config.timeout_s * 1000:
+                return state, []  # it was applied late, and they may just be starting
             text = f"its workers do not stay up, or do not report, after {patience_s:.0f} s: {facts.missing}"
             return _worse(msgspec.structs.replace(state, judged_at_ms=facts.now_ms), facts, config, text)
         done = "applied, and not measured" if state.phase == "measuring" else "not applied"

@@ -181,6 +181,17 @@ def test_a_move_whose_workers_do_not_stay_up_goes_back_where_something_ran_befor
     assert waiting.verdict == Outcome.TOO_LATE, "it was not applied"
 
 
+def test_workers_of_a_plan_that_was_applied_late_have_time_to_start() -> None:
+    """The plug-in was away for as long; seconds after it had applied the plan, that was rolled back."""
+    down = replace(facts(361), down=True)
+    waiting, events = step(moving(), down, CONFIG)
+    assert (waiting.phase, waiting.applied_at_ms, events) == ("measuring", down.now_ms, [])
+    up = replace(down, now_ms=down.now_ms + 100_000, down=False)
+    assert step(waiting, up, CONFIG)[0].verdict == Outcome.TOO_LATE
+    still = replace(down, now_ms=down.now_ms + 300_001)
+    assert step(waiting, still, CONFIG)[0].verdict == Outcome.WORSE
+
+
 def test_move_that_is_not_judged_ends_when_its_restart_was_timed() -> None:
     state = measuring(promise=None)
     assert state.phase == "measuring"
