@@ -173,6 +173,8 @@ def step(state: MoveState, facts: Facts, config: VerifySection) -> tuple[MoveSta
             return _not_rolled_back(state, facts, f"not rolled back within {config.timeout_s:.0f} s: what runs is kept")
         return state, []
     status = facts.status if facts.status is not None and facts.status.plan_id == state.plan_id else None
+    if status is not None and state.unanswered:
+        state = msgspec.structs.replace(state, unanswered=False)
     if status is not None and status.state in ("rejected", "degraded", "fallback"):
         outcome = Outcome.REJECTED if status.state == "rejected" else Outcome.DISTURBED
         text = f"{status.state}: {status.code}: {status.text}"
@@ -182,12 +184,9 @@ def step(state: MoveState, facts: Facts, config: VerifySection) -> tuple[MoveSta
             text = f"plan {state.plan_id}: {ended.text}; {rest}"
             return ended, [_event(EventKind.MOVE_NOT_JUDGED, ended, facts, text)]
         ended, events = _end(state, facts, outcome, text)
-        rejections = state.rejections + never_ran(ended)
-        return msgspec.structs.replace(ended, rejections=rejections, unanswered=False), events
+        return msgspec.structs.replace(ended, rejections=state.rejections + never_ran(ended)), events
     if state.phase == "moving" and status is not None and status.state == "applied":
-        state = msgspec.structs.replace(
-            state, phase="measuring", applied_at_ms=facts.now_ms, rejections=0, unanswered=False
-        )
+        state = msgspec.structs.replace(state, phase="measuring", applied_at_ms=facts.now_ms, rejections=0)
     if state.phase == "measuring":
         if state.metric is None:
             if state.timed:
@@ -253,6 +252,8 @@ def _answered_after_all(state: MoveState, facts: Facts) -> MoveState:
     if status.state == "rejected" and state.unanswered:
         text, rejections = f"rejected: {status.code}: {status.text}", state.rejections + 1
         return msgspec.structs.replace(state, text=text, rejections=rejections, unanswered=False)
+    if status.state in ("degraded", "fallback") and state.unanswered:
+        return msgspec.structs.replace(state, unanswered=False)
     if status.state not in ("moving", "applied"):
         return state
     after_all = "applied long after it was published" if state.unanswered else "applied after it was rejected"

@@ -144,6 +144,21 @@ def test_plan_that_is_applied_after_it_was_rejected_moved_executors() -> None:
     assert spent_by(applied) == start.spent
 
 
+@pytest.mark.parametrize("word", ["waiting", "moving", "degraded", "fallback"])
+@pytest.mark.parametrize("late", [False, True])
+def test_any_answer_ends_a_silence(word: str, late: bool) -> None:
+    """After a plan that was on its way, or set aside, and was not applied, the next silence was not told."""
+    silent, (told,) = step(moving(), replace(facts(361), status=None), CONFIG)
+    assert (silent.unanswered, told.kind) == (True, EventKind.MOVE_NOT_JUDGED)
+    if late and word != "waiting":  # that one may be rejected yet
+        answered = step(silent, facts(400, word), CONFIG)[0]
+    else:
+        answered = step(moving(state=silent), facts(10, word), CONFIG)[0]
+    assert not answered.unanswered
+    again = moving(state=answered, now_ms=NOW_MS + 500_000)
+    assert kinds(step(again, replace(facts(900), status=None), CONFIG)[1]) == [EventKind.MOVE_NOT_JUDGED]
+
+
 @pytest.mark.parametrize("start", [moving(), measuring()])
 def test_plan_that_another_one_replaced_is_not_judged(start: MoveState) -> None:
     for other in ("p-2", None):
