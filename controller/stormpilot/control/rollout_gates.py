@@ -80,7 +80,7 @@ def unanswered_withdrawal(state: TopologyState, situation: Situation) -> Decisio
     """
     m = _ended_early(state.topology.id, situation)
     own = m is not None and state.plan is not None and state.plan.plan_id == m.standing_plan_id
-    return silence(state, situation.now_ms) if own and not state.asked else None
+    return silence(state, situation.now_ms) if own and not (state.asked or state.rebalanced) else None
 
 
 def _ended_early(topology_id: str, situation: Situation) -> Rollout | None:

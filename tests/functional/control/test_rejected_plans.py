@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import msgspec
 import pytest
 
 from doubles.rolling_jobs import operator
 from doubles.rolling_jobs import world as rolling
 from doubles.world import HALF, NEAR, SPREAD, World
 from stormpilot import operate
+from stormpilot.control.rollout_gates import unanswered_withdrawal
 from stormpilot.decide.events import EventKind
 from stormpilot.decide.reasons import Reason
 from stormpilot.errors import RefusedError
@@ -178,6 +182,19 @@ def test_a_rollout_that_nobody_answers_to_is_not_begun_again_until_the_plug_in_i
     w.apply_after_s = 1
     w.tell(300)
     assert w.slots(t) == w.wanted[t]
+
+
+def test_a_rebalance_does_not_wait_for_an_answer_to_what_was_withdrawn() -> None:
+    """Drains waited all the same, for a plan of executors that are gone."""
+    w, t = rolling(wanted={("a", 6700): (1, 4, 5, 6), ("b", 6700): (2,), ("a", 6701): (3,)})
+    operate.drain(operator(w), "host-c")
+    w.apply_after_s = 1_000_000
+    w.tell(300)
+    situation = w.situation()
+    state = situation.topologies[t]
+    assert unanswered_withdrawal(state, situation) is not None
+    fewer = msgspec.structs.replace(state.topology, executors=state.topology.executors[:-1])
+    assert unanswered_withdrawal(replace(state, topology=fewer), situation) is None
 
 
 @pytest.mark.parametrize("drained", [False, True])
