@@ -212,10 +212,10 @@ class World:
         if state:
             self.answer(topology_id, state, code)
 
-    def crash(self, topology_id: str, *tasks: int) -> None:
+    def crash(self, topology_id: str, *tasks: int, back_after_s: float = 0.0) -> None:
         """The processes of these tasks end, and new ones start where they were."""
         for task in tasks:
-            self._start(topology_id, task, self.now_ms)
+            self._start(topology_id, task, self.now_ms + int(back_after_s * 1000))
 
     def rebalance(self, topology_id: str, workers: int, slots: Slots) -> None:
         """A user asks for another number of workers, and Storm places them."""

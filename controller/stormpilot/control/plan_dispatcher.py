@@ -15,7 +15,7 @@ from stormpilot.control.situation import Situation
 from stormpilot.decide.approval import unwanted
 from stormpilot.decide.budget import moved_executors
 from stormpilot.decide.decision import Decision, skip
-from stormpilot.decide.effect import published
+from stormpilot.decide.effect import published, went_down
 from stormpilot.decide.judge import Verdict
 from stormpilot.decide.move_strategy import MoveStrategy
 from stormpilot.decide.origin import PlanOrigin
@@ -133,6 +133,8 @@ class PlanDispatcher:
                 left.append(t)
                 continue
             decision = outcome.decisions[t]
+            if decision.reason in (Reason.ROLLBACK_EFFECT, Reason.ROLLBACK) and went_down(situation.moves[t]):
+                way = RolloutSteps(MoveStrategy("restart", "its workers restart, since some do not stay up"))
             if decision.strategy is None or decision.strategy.how != way.strategy.how:
                 decision = replace(decision, strategy=way.strategy)
                 outcome = _decided(decision, outcome)

@@ -156,7 +156,7 @@ def published(
         unanswered=state.unanswered,
         back_off_until_ms=state.back_off_until_ms,
         back_off_why=state.back_off_why,
-        timed=state.phase == "rollback" and state.measured is None,  # its tasks were down: not for this restart
+        timed=went_down(state),  # its tasks were down: not for this restart
         spent=spent,
         cpu=state.cpu,
     )
@@ -223,6 +223,11 @@ def spent_by(state: MoveState) -> list[Spent]:
 def never_ran(state: MoveState) -> bool:
     """Whether the plug-in rejected the plan before it was applied, or never answered to it."""
     return state.verdict == Outcome.REJECTED and state.applied_at_ms is None
+
+
+def went_down(state: MoveState) -> bool:
+    """Whether the last move counts as worse because its workers did not stay up."""
+    return state.verdict == Outcome.WORSE and state.measured is None
 
 
 def effect_of(state: MoveState) -> EffectPart | None:

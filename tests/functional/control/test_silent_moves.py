@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from doubles import moving_jobs, rolling_jobs
 from doubles.wanted import Slots
 from doubles.world import NEAR, SPREAD, World
+from stormpilot import operate
 from stormpilot.decide.events import EventKind
 from stormpilot.errors import UnreachableError
 
@@ -61,6 +63,26 @@ def test_a_move_of_all_workers_is_not_taken_back_because_a_new_leader_has_measur
     assert [e.kind for e in w.events] == [EventKind.MOVE_NOT_JUDGED]
     assert w.slots(t) == NEAR
     assert w.moves(t).failures == 0
+
+
+@pytest.mark.parametrize("asked", [False, True])
+def test_workers_that_went_silent_after_a_rollout_are_taken_back_by_a_restart(asked: bool) -> None:
+    """The rollout back waited for spare capacity of tasks that were down, until it was given up."""
+    w, t = rolling_jobs.world()
+    verify = msgspec.structs.replace(w.config.verify, timeout_s=100, rollback=not asked)
+    w.use(msgspec.structs.replace(w.config, verify=verify))
+    rolling_jobs.begun(w, t)
+    while w.rollout(t).running:  # type: ignore[union-attr]
+        w.tell(2)
+    w.crash(t, 2, 3, back_after_s=100_000)
+    w.tell(150)
+    if asked:
+        operate.rollback(rolling_jobs.operator(w), t)
+    w.tell(60)
+    assert w.slots(t) == rolling_jobs.APART
+    assert [e.kind for e in w.events] == [EventKind.ROLLOUT_DONE, EventKind.MOVE_WORSE]
+    assert w.history(t)[-1].reason == ("ROLLBACK" if asked else "ROLLBACK_EFFECT")
+    assert w.state().restarts == [], "the time that it was down is none of a restart"
 
 
 @pytest.mark.parametrize("lost", [False, True])
