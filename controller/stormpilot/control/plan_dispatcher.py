@@ -133,7 +133,7 @@ class PlanDispatcher:
                 left.append(t)
                 continue
             decision = outcome.decisions[t]
-            if decision.reason in (Reason.ROLLBACK_EFFECT, Reason.ROLLBACK) and went_down(situation.moves[t]):
+            if decision.reason.row.notify == "rollback" and went_down(situation.moves[t]):
                 way = RolloutSteps(MoveStrategy("restart", "its workers restart, since some do not stay up"))
             if decision.strategy is None or decision.strategy.how != way.strategy.how:
                 decision = replace(decision, strategy=way.strategy)
