@@ -12,11 +12,22 @@ from doubles.memory_zookeeper import MemoryZooKeeper
 from doubles.snapshots import T0_MS, cluster, topology
 from sizing_problems import model, problem
 from stormpilot.config import LoadSection
-from stormpilot.messages.core import ExecutorPart, Message, PlanMessage, StatusMessage, TopologySnapshot, decode, encode
+from stormpilot.messages.core import (
+    ClusterSnapshot,
+    ExecutorPart,
+    Message,
+    PlanMessage,
+    State,
+    StatusMessage,
+    TopologySnapshot,
+    decode,
+    encode,
+)
 from stormpilot.messages.load import LoadReport, TaskLoad
 from stormpilot.nimbus import RunningTopology
 from stormpilot.operate.resizing import Resizing, resizing
 from stormpilot.sizing.allocation import allocate
+from stormpilot.zookeeper.client import Node
 from stormpilot.zookeeper.paths import Paths
 
 PATHS = Paths()
@@ -29,8 +40,8 @@ TASKS = {"source": (1, 1), "pi": (2, 7), "__acker": (8, 8)}
 def running(threads: Mapping[str, int], workers: int = 2) -> TopologySnapshot:
     parts = []
     for component, (first, last) in TASKS.items():
-        count, tasks = threads[component], last - first + 1
-        ends = [first + tasks * i // count for i in range(count + 1)]
+        each, larger = divmod(last - first + 1, threads[component])
+        ends = [first + each * i + min(i, larger) for i in range(threads[component] + 1)]
         parts += [
             ExecutorPart(start=a, end=b - 1, component=component, supervisor="a", port=6700) for a, b in pairwise(ends)
         ]
@@ -78,6 +89,11 @@ class World:
             self.put(PATHS.load(self.id, "collector-9"), report)
         self.rebalanced: list[tuple[int, int | None, dict[str, int] | None]] = []
         self.meanwhile: Callable[[], None] = lambda: None
+        self.waits = False
+        """Nimbus rebalances once the plug-in has looked at a plan for that, and not at once."""
+        self._on_its_way = self.snapshot
+        self.said: list[tuple[str, str]] = []
+        """Plans and their states, by round."""
         self.nimbus_conf: dict[str, str] = {}
         self.status: dict[str, str | None] = {}
         """By topology id; None: Nimbus has it no more. All others are active."""
@@ -110,8 +126,11 @@ class World:
 
     def rebalance(self, name: str, wait_s: int, workers: int, executors: dict[str, int] | None) -> None:
         self.rebalanced.append((wait_s, workers, executors))
-        threads = {"source": 1, "pi": 2, "__acker": 1} | (executors or {})
-        self.put(PATHS.topology(self.id), running(threads, workers))
+        made = running({"source": 1, "pi": 2, "__acker": 1} | (executors or {}), workers)
+        if self.waits:
+            self._on_its_way = made
+        else:
+            self.put(PATHS.topology(self.id), made)
         self.zookeeper.before_commit = self.apply_later
         self.meanwhile()
 
@@ -119,19 +138,38 @@ class World:
         """The plug-in applies what is being published."""
 
         def read(paths: list[str], *rest: object, **more: object) -> list[object]:
-            (node,) = original([PATHS.plan(self.id)])
-            if node is not None:
-                plan = decode(node.data, PlanMessage, "plan")
-                status = StatusMessage(
-                    topology_id=self.id,
-                    plan_id=plan.plan_id,
-                    state="applied",
-                    code="APPLIED",
-                    since_ms=0,
-                    written_at_ms=0,
-                )
-                self.put(PATHS.status(self.id), status)
+            self._round(original)
             return list(original(paths))
 
         original = MemoryZooKeeper.read.__get__(self.zookeeper)
         self.zookeeper.read = read  # type: ignore[method-assign,assignment]
+
+    def _round(self, read: Callable[[list[str]], list[Node | None]]) -> None:
+        """Decide on the plan; where it waits for the rebalance, that comes in the next round."""
+        plan, seen = read([PATHS.plan(self.id)])[0], read([PATHS.cluster, PATHS.topology(self.id)])
+        if plan is None or seen[0] is None or seen[1] is None:
+            return
+        message, cluster_now = decode(plan.data, PlanMessage, "plan"), decode(seen[0].data, ClusterSnapshot, "cluster")
+        if self.waits and (message.plan_id, "waiting") in self.said:
+            self.put(PATHS.topology(self.id), self._on_its_way)
+        now = decode(next(n.data for n in read([PATHS.topology(self.id)]) if n), TopologySnapshot, "topology")
+        (ids,) = self.zookeeper.children([PATHS.topology()])
+        others = [
+            decode(n.data, TopologySnapshot, i)
+            for i in ids
+            if i != self.id and self.status.get(i, "") is not None
+            for n in read([PATHS.topology(i)])
+            if n
+        ]
+        taken = {(e.supervisor, e.port) for t in others for e in t.executors}
+        live = {s.id for s in cluster_now.supervisors}
+        state: State = "applied"
+        if sorted(e for w in message.workers for e in w.executors) != sorted((e.start, e.end) for e in now.executors):
+            state = "waiting" if message.based_on.rebalance_s else "rejected"
+        elif any(w.supervisor not in live or (w.supervisor, w.port) in taken for w in message.workers):
+            state = "rejected"
+        self.said.append((message.plan_id, state))
+        status = StatusMessage(
+            topology_id=self.id, plan_id=message.plan_id, state=state, code="OK", since_ms=0, written_at_ms=0
+        )
+        self.put(PATHS.status(self.id), status)

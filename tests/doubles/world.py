@@ -399,6 +399,9 @@ class World:
             if plan is None or plan.plan_id in self.applied:
                 continue
             if plan.based_on.workers not in (0, self._topologies[t].workers):
+                if plan.based_on.rebalance_s:
+                    self.answer(t, "waiting", "WORKERS_CHANGED")
+                    continue
                 self.applied.append(plan.plan_id)
                 self.answer(t, "rejected", "WORKERS_CHANGED")
                 continue

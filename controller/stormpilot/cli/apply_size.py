@@ -47,9 +47,9 @@ def apply_size(
     config: ConfigOption = None,
     format: FormatOption = Format.table,
 ) -> None:
-    """Apply a size to a running topology: threads by a rebalance, then the placement as its plan.
+    """Apply a size to a running topology: threads by a rebalance, the placement as its plan together with that.
 
-    That restarts workers, so it asks first. Where a controller leads, the placement is left to it. Where executors are
+    That restarts workers, so it asks first. A controller that leads goes on from there. Where executors are
     on standby (submit --standby), these get tuples, as many as the rate needs in their slots, or some get none any
     more: nothing restarts.
 
@@ -136,7 +136,9 @@ def _described(change: Resizing, nimbus: Address) -> list[str]:
         f"{change.topology_id} at {nimbus}",
         *(f"threads of {c}: {change.before[c]} -> {n}" for c, n in change.changed.items()),
         f"workers: {change.wanted_workers} -> {len(change.workers)}",
-        f"placed by the controller {change.controller}" if change.controller else "placed by this command",
+        f"placed by the controller {change.controller}"
+        if change.controller and not (change.early and change.rebalances)
+        else "placed by this command",
     ]
 
 

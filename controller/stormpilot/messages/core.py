@@ -183,11 +183,13 @@ class Worker(Part, frozen=True, kw_only=True):
 class BasedOn(Part, frozen=True, kw_only=True):
     """Basis of a plan: the topology's snapshot, and the number of workers that it asked for (0: not told).
 
-    The plug-in rejects a plan that was made for another number of workers than is asked for.
+    The plug-in rejects a plan that was made for another number of workers than is asked for. With `rebalance_s` it is
+    for what a rebalance that is on its way will make: the plug-in waits so long for that, and the plan before holds.
     """
 
     snapshot_version: int = 0
     workers: int = 0
+    rebalance_s: int = 0
     window_from_ms: int = 0
     window_to_ms: int = 0
 

@@ -1,9 +1,11 @@
-"""Puts a placement in force that an operator names, where no controller leads: published, and waited for."""
+"""Puts a placement in force that an operator names: published, and waited for; or for what a rebalance will make."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 from stormpilot.decide.decision import Decision
@@ -15,14 +17,16 @@ from stormpilot.model.values import Plan, TopologyPlan
 from stormpilot.observe.reader import Reader, StoreSnapshot
 from stormpilot.operate.operator import new_id
 from stormpilot.printable import counted
-from stormpilot.publish.epoch import raise_epoch
+from stormpilot.publish.epoch import Epoch, present_epoch, raise_epoch
 from stormpilot.publish.message import PlanSet, history_entry, plan_message
 from stormpilot.publish.publisher import Publisher
-from stormpilot.zookeeper.client import ZooKeeper
+from stormpilot.zookeeper.client import Node, ZooKeeper
 from stormpilot.zookeeper.paths import Paths
-from stormpilot.zookeeper.transaction import Append
+from stormpilot.zookeeper.transaction import Append, Put
 
 POLL_S = 0.25
+AFTER_REBALANCE_S = 60
+"""So long after the time of a rebalance a plan for what it makes is waited with: Nimbus may be late."""
 PLAN_KEY = "stormpilot.plan.key.file"
 """Setting of Nimbus: the plug-in takes signed plans only."""
 
@@ -77,17 +81,72 @@ def await_snapshot(
         time.sleep(POLL_S)
 
 
+@dataclass(frozen=True)
+class Origin:
+    """Origin of a placement, for history and audit: the command, what made it, why as a sentence, and who asks."""
+
+    verb: str
+    planner: str
+    why: str
+    by: str
+
+
+@dataclass(frozen=True)
+class Ahead:
+    """A plan that is published for what a rebalance on its way will make; `former` is the znode before."""
+
+    publisher: Publisher
+    topology_id: str
+    plan_id: str
+    former: Node | None
+
+    def withdraw(self, why: str) -> None:
+        """Put the plan before back, which the plug-in has in force or set aside, where nobody published another.
+
+        Without one before, this plan stays: the plug-in has rejected it, or does so when its time is over.
+        """
+        with suppress(RefusedError, UnreachableError):
+            if self.former is not None:
+                path = self.publisher.paths.plan(self.topology_id)
+                self.publisher.write([Put(path, self.former.data, self.former.version + 1)])
+            self.publisher.reject(self.topology_id, self.plan_id, why)
+
+
+def publish_ahead(
+    zookeeper: ZooKeeper,
+    paths: Paths,
+    topology_id: str,
+    workers: Sequence[Worker],
+    origin: Origin,
+    *,
+    rebalance_s: int,
+    key: bytes | None = None,
+) -> Ahead | None:
+    """Publish a placement of what a rebalance will make in `rebalance_s`: Nimbus carries both out at once.
+
+    Under a leader's epoch where one leads. None: it could not be published, or a rollout goes on.
+    """
+    with suppress(RefusedError, UnreachableError):
+        seen = Reader(zookeeper, paths).read()
+        (former,) = zookeeper.read([paths.plan(topology_id)])
+        epoch = present_epoch(zookeeper, paths) if seen.contenders else _next_epoch(zookeeper, paths, seen)
+        if epoch is not None and topology_id not in seen.running_rollouts:
+            publisher = Publisher(zookeeper, paths, epoch, key)
+            based_on = BasedOn(workers=len(workers), rebalance_s=rebalance_s + AFTER_REBALANCE_S)
+            version = None if former is None else former.version
+            plan_id = _publish(publisher, topology_id, workers, origin, based_on, version)
+            return Ahead(publisher, topology_id, plan_id, former)
+    return None
+
+
 def put_in_force(
     zookeeper: ZooKeeper,
     paths: Paths,
     seen: StoreSnapshot,
     topology_id: str,
     workers: Sequence[Worker],
+    origin: Origin,
     *,
-    verb: str,
-    planner: str,
-    why: str,
-    by: str,
     timeout_s: float,
     key: bytes | None = None,
 ) -> str:
@@ -97,8 +156,6 @@ def put_in_force(
     ----------
     seen
         A reading; what it has of epochs and plans is what is written over.
-    verb, planner, why, by
-        For history and audit: the command, what made the placement, the reason as a sentence, and who asks.
     key
         By which the plan is signed; None: it is not.
 
@@ -114,29 +171,15 @@ def put_in_force(
     UnreachableError
         It was not applied in time.
     """
-    epoch = raise_epoch(zookeeper, paths, least=0 if seen.cluster is None else seen.cluster.shim.epoch_seen)
-    now_ms = time.time_ns() // 1_000_000
-    plan = Plan(topologies=[TopologyPlan(id=topology_id, workers=list(workers))], planner=planner)
-    plan_set = PlanSet(new_id("r"), epoch.number, now_ms, [topology_id])
-    decision = Decision(topology_id, "publish", Reason.APPROVED, why)
-    plan_id = new_id("p")
-    running = seen.topologies.get(topology_id)
+    running, former = seen.topologies.get(topology_id), seen.plans.get(topology_id)
     based_on = BasedOn() if running is None else BasedOn(snapshot_version=running.version, workers=running.workers)
-    message = plan_message(plan.topologies[0], plan, decision, plan_set, plan_id, based_on)
-    former = seen.plans.get(topology_id)
-    versions = {} if former is None else {topology_id: former.version}
-    record = AuditRecord(
-        id=new_id("a"),
-        at_ms=now_ms,
-        who=by,
-        verb=verb,
-        target=topology_id,
-        why=why,
-        after={"workers": len(workers)},
-        plan_id=plan_id,
-    )
-    also = {topology_id: [Append(paths.audit("e-"), encode(record))]}
-    Publisher(zookeeper, paths, epoch, key).publish([history_entry(message, decision, by)], versions, also=also)
+    publisher = Publisher(zookeeper, paths, _next_epoch(zookeeper, paths, seen), key)
+    plan_id = _publish(publisher, topology_id, workers, origin, based_on, None if former is None else former.version)
+    return await_applied(zookeeper, paths, topology_id, plan_id, timeout_s)
+
+
+def await_applied(zookeeper: ZooKeeper, paths: Paths, topology_id: str, plan_id: str, timeout_s: float) -> str:
+    """The id of a published plan, once Nimbus has applied it; errors as of `put_in_force`."""
     deadline = time.monotonic() + timeout_s
     state = "not heard of"
     while time.monotonic() < deadline:
@@ -159,3 +202,38 @@ def placed_by(name: str, controller: str, mode: Mode | None) -> str:
     if mode == "advise":
         return f"Storm's own scheduler places its threads, and {controller} proposes where they go (mode advise)"
     return f"{controller} places its threads"
+
+
+def _next_epoch(zookeeper: ZooKeeper, paths: Paths, seen: StoreSnapshot) -> Epoch:
+    return raise_epoch(zookeeper, paths, least=0 if seen.cluster is None else seen.cluster.shim.epoch_seen)
+
+
+def _publish(
+    publisher: Publisher,
+    topology_id: str,
+    workers: Sequence[Worker],
+    origin: Origin,
+    based_on: BasedOn,
+    version: int | None,
+) -> str:
+    """The id of the plan, which is published over that version of the znode (None: there is none)."""
+    now_ms = time.time_ns() // 1_000_000
+    plan = Plan(topologies=[TopologyPlan(id=topology_id, workers=list(workers))], planner=origin.planner)
+    plan_set = PlanSet(new_id("r"), publisher.epoch.number, now_ms, [topology_id])
+    decision = Decision(topology_id, "publish", Reason.APPROVED, origin.why)
+    plan_id = new_id("p")
+    message = plan_message(plan.topologies[0], plan, decision, plan_set, plan_id, based_on)
+    record = AuditRecord(
+        id=new_id("a"),
+        at_ms=now_ms,
+        who=origin.by,
+        verb=origin.verb,
+        target=topology_id,
+        why=origin.why,
+        after={"workers": len(workers)},
+        plan_id=plan_id,
+    )
+    also = {topology_id: [Append(publisher.paths.audit("e-"), encode(record))]}
+    versions = {} if version is None else {topology_id: version}
+    publisher.publish([history_entry(message, decision, origin.by)], versions, also=also)
+    return plan_id

@@ -1,6 +1,7 @@
-"""A size carried out on a running topology: threads by Storm's rebalance, then the placement as its plan [S17 6, 7].
+"""A size carried out on a running topology: threads by Storm's rebalance, the placement as its plan [S17 6, 7].
 
-Where a controller leads, the rebalance is all: the controller places what users rebalance.
+The plan is published while the rebalance is on its way, so that workers restart once. Where that cannot be, the
+placement follows it, and where a controller leads, that one places what users rebalance.
 """
 
 from __future__ import annotations
@@ -27,7 +28,18 @@ from stormpilot.operate.limits import Limits, with_the_rest
 from stormpilot.operate.nodes import measured_nodes
 from stormpilot.operate.operator import Operator
 from stormpilot.operate.pauses import mode_of
-from stormpilot.operate.placing import await_snapshot, placed_by, put_in_force, refuse_paused, refuse_unsigned
+from stormpilot.operate.placing import (
+    PLAN_KEY,
+    Ahead,
+    Origin,
+    await_applied,
+    await_snapshot,
+    placed_by,
+    publish_ahead,
+    put_in_force,
+    refuse_paused,
+    refuse_unsigned,
+)
 from stormpilot.operate.topology_ref import topology_ref
 from stormpilot.printable import counted
 from stormpilot.sizing.allocation import Allocation
@@ -42,9 +54,10 @@ class Resizing:
     """Changes of threads and workers: `threads` by component, `workers` as they will be. `carry_out` does it.
 
     `before`: threads now; `wanted_workers`: the number of workers that is asked of Nimbus now; `tasks`: task numbers by
-    component; `component_of`: by an executor's first task. `controller` leads, and places what is rebalanced; empty
-    where none does. `gone`: ids of topologies whose snapshot is there and which Nimbus has no more; `killed`: names of
-    those that are killed and still have their slots. `rebalanced`: Storm was told to change threads or workers.
+    component; `component_of`: by an executor's first task. `controller` leads; empty where none does. `gone`: ids of
+    topologies whose snapshot is there and which Nimbus has no more; `killed`: names of those that are killed and still
+    have their slots. `rebalanced`: Storm was told to change threads or workers. `early`: the plan is published while
+    that is on its way.
     """
 
     zookeeper: ZooKeeper
@@ -69,6 +82,7 @@ class Resizing:
     notes: list[str] = field(default_factory=list)
     by_whom: str = ""
     rebalanced: bool = False
+    early: bool = True
     switched: ClassVar[bool] = False
 
     def plan(self, executors: Ranges) -> None:
@@ -98,9 +112,14 @@ class Resizing:
         """Threads of the components that get more or fewer."""
         return {c: n for c, n in self.threads.items() if n != self.before[c]}
 
+    @property
+    def rebalances(self) -> bool:
+        """Whether Storm has to change threads or workers."""
+        return bool(self.changed) or len(self.workers) != self.wanted_workers
+
     def danger(self, wait_s: int) -> str:
         """The consequence for the topology, as one is asked before it; empty where there is none."""
-        if self.changed or len(self.workers) != self.wanted_workers:
+        if self.rebalances:
             return f"workers of {self.name} restart, after its sources were off for {wait_s} s"
         return "" if self.controller else f"workers of {self.name} that are elsewhere now restart"
 
@@ -114,14 +133,15 @@ class Resizing:
         tell: Callable[[str], None],
         key: bytes | None = None,
     ) -> str | None:
-        """Rebalance where threads differ, then publish the placement of what Storm made of it, signed by `key`.
+        """Rebalance where threads differ, and publish the placement, signed by `key`, while that is on its way.
 
-        The slots that are free then count: others may have taken some meanwhile.
+        Where the plug-in could not apply it together with the rebalance, it is withdrawn, and what Storm made of it is
+        placed: on the slots that are free then, for others may have taken some meanwhile.
 
         Returns
         -------
         str or None
-            The id of the plan; None where a controller leads: it plans what was rebalanced.
+            The id of the plan; None where it is left to a controller.
 
         Raises
         ------
@@ -130,8 +150,9 @@ class Resizing:
         """
         if not self.controller:
             refuse_unsigned(nimbus.conf(), key)
-        changed, slots = self.changed, len(self.workers)
-        if changed or slots != self.wanted_workers:
+        changed, slots, ahead = self.changed, len(self.workers), None
+        if self.rebalances:
+            early = self.early and (key is not None or not nimbus.conf().get(PLAN_KEY))
             threads = ", ".join(f"{c} {n}" for c, n in changed.items()) or "same threads"
             tell(f"rebalancing to {counted(slots, 'worker')}, {threads}")
             self.rebalanced = True  # from here on it may be, however this ends
@@ -146,6 +167,16 @@ class Resizing:
             )
             with suppress(UnreachableError):  # its record alone may be lost: Storm has been asked
                 Operator(self.zookeeper, self.paths, by, self._why()).write([], then)
+            if early:
+                ahead = publish_ahead(
+                    self.zookeeper,
+                    self.paths,
+                    self.topology_id,
+                    self.workers,
+                    self._origin(by),
+                    rebalance_s=wait_s,
+                    key=key,
+                )
         tell("waiting until Nimbus has the new threads")
 
         def there(snapshot: TopologySnapshot) -> bool:
@@ -153,7 +184,11 @@ class Resizing:
             return snapshot.workers == slots and all(counted[c] == n for c, n in self.threads.items())
 
         try:
-            seen = await_snapshot(self.zookeeper, self.paths, self.topology_id, there, timeout_s + wait_s)
+            seen = self._rebalanced(ahead, there, timeout_s + wait_s)
+            if ahead is not None:
+                if self._applied(ahead, seen, timeout_s):
+                    return ahead.plan_id
+                seen = self._rebalanced(None, there, timeout_s)
             if self.controller:
                 return None
             tell("placing")
@@ -163,6 +198,33 @@ class Resizing:
                 raise
             kind = UnreachableError if isinstance(e, UnreachableError) else RefusedError
             raise kind(f"Storm has rebalanced {self.name} to these threads, but it is not placed: {e}") from e
+
+    def _rebalanced(
+        self, ahead: Ahead | None, there: Callable[[TopologySnapshot], bool], for_s: float
+    ) -> StoreSnapshot:
+        """The reading in which Nimbus has done it; a plan for what it does not do is withdrawn."""
+        try:
+            return await_snapshot(self.zookeeper, self.paths, self.topology_id, there, for_s)
+        except UnreachableError:
+            if ahead is not None:
+                ahead.withdraw("there was no rebalance")
+            raise
+
+    def _applied(self, ahead: Ahead, seen: StoreSnapshot, timeout_s: float) -> bool:
+        """Whether the plan is applied, which was made for what Storm would make; one that cannot be is withdrawn."""
+        planned = sorted(e for w in self.workers for e in w.executors)
+        if planned != sorted((e.start, e.end) for e in seen.topologies[self.topology_id].executors):
+            ahead.withdraw("Storm made other executors")
+            return False
+        try:
+            await_applied(self.zookeeper, self.paths, self.topology_id, ahead.plan_id, timeout_s)
+        except RefusedError as e:
+            ahead.withdraw(str(e))
+            return False
+        return True
+
+    def _origin(self, by: str) -> Origin:
+        return Origin("apply-size", self.planner, self._why(), by)
 
     def _why(self) -> str:
         a = self.allocation
@@ -181,10 +243,7 @@ class Resizing:
             seen,
             self.topology_id,
             self.workers,
-            verb="apply-size",
-            planner=self.planner,
-            why=self._why(),
-            by=by,
+            self._origin(by),
             timeout_s=timeout_s,
             key=key,
         )
@@ -264,9 +323,12 @@ def resizing(
     if made.controller:
         mode, _ = mode_of(seen, running.name, running.id)
         made.by_whom = placed_by(running.name, made.controller, mode)
+        made.early = mode in ("act", "advise")
         made.notes.append(
-            f"a controller leads: {made.by_whom}: the slots above are what this size was planned on, not where its "
-            "threads go"
+            f"a controller leads: {made.controller} goes on from the slots above"
+            if made.early and made.rebalances
+            else f"a controller leads: {made.by_whom}: the slots above are what this size was planned on, not where "
+            "its threads go"
         )
     if many:
         made.notes.append(

@@ -48,6 +48,12 @@ def raise_epoch(zookeeper: ZooKeeper, paths: Paths, least: int = 0) -> Epoch:
             continue  # another one was faster: the next number is ours
 
 
+def present_epoch(zookeeper: ZooKeeper, paths: Paths) -> Epoch | None:
+    """The epoch of who leads now, for a plan beside theirs that deposes nobody; None: there was no leader yet."""
+    (node,) = zookeeper.read([paths.epoch])
+    return None if node is None else Epoch(_number(node.data), (Check(paths.epoch, node.version),))
+
+
 def newest_epoch(seen: int, others: Iterable[int]) -> int:
     """The highest of these numbers that can be an epoch, where the plug-in has `seen` that one."""
     if seen > LARGEST_INT - MOST_AHEAD:

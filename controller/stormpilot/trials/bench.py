@@ -19,7 +19,13 @@ from stormpilot.messages.core import ClusterSnapshot
 from stormpilot.messages.load import LoadReport
 from stormpilot.nimbus import PAYLOAD_KEY, Address, Nimbus, RunningTopology, with_own_login
 from stormpilot.observe.reader import Reader, StoreSnapshot
-from stormpilot.operate.placing import await_snapshot, put_in_force, refuse_unsigned, refuse_where_a_controller_leads
+from stormpilot.operate.placing import (
+    Origin,
+    await_snapshot,
+    put_in_force,
+    refuse_unsigned,
+    refuse_where_a_controller_leads,
+)
 from stormpilot.sizing.performance import rate_text
 from stormpilot.sizing.profiling import RateGrid, Trial
 from stormpilot.submit.submission import send
@@ -216,10 +222,7 @@ class Bench:
             seen,
             topology_id,
             self._nodes.workers(seen.topologies[topology_id], COMPONENT),
-            verb="profile",
-            planner="profile",
-            why=f"trials of {self.specimen.name} with {self._threads} threads",
-            by=self._by,
+            Origin("profile", "profile", f"trials of {self.specimen.name} with {self._threads} threads", self._by),
             timeout_s=START_S,
             key=self._key,
         )

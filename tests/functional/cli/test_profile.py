@@ -361,6 +361,8 @@ def test_apply_size_asks_before_workers_restart(monkeypatch: pytest.MonkeyPatch)
         danger=lambda wait_s: f"workers of t restart, after its sources were off for {wait_s} s",
         carry_out=lambda *_, **more: carried_out.append(True),
         changed={"pi": 4},
+        early=False,
+        rebalances=True,
         switched=False,
         topology_id="t-1",
         wanted_workers=2,

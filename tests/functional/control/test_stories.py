@@ -13,12 +13,13 @@ from doubles.models import plan_message, subject
 from doubles.moving_jobs import world
 from doubles.snapshots import T0_MS
 from doubles.wanted import plan_in
-from doubles.world import HALF, NEAR, SPREAD, World
+from doubles.world import HALF, NEAR, SETTINGS, SPREAD, World
 from stormpilot.config import parse
 from stormpilot.decide.events import EventKind
 from stormpilot.errors import UnreachableError
 from stormpilot.messages.core import Worker, encode
 from stormpilot.model.values import Infeasible, Model, Plan
+from stormpilot.operate.placing import Origin, publish_ahead
 from stormpilot.zookeeper.transaction import Step
 
 
@@ -180,6 +181,31 @@ def test_what_storm_made_of_a_rebalance_becomes_the_plan_when_nothing_is_better(
     w.place(t, NEAR, "fallback", "WORKERS_CHANGED")
     w.tell(50)
     assert [(e.reason, e.moved_executors) for e in w.history(t)] == [("GAIN", 2), ("REBALANCED", 0)]
+
+
+@pytest.mark.parametrize("mode", ["act", "advise"])
+def test_a_plan_for_a_rebalance_on_its_way_is_left_alone_and_gone_on_from(
+    mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`apply-size` publishes it: what Storm would make is never measured, and nothing restarts a second time."""
+    w, t = world()
+    w.zookeeper.put(f"{w.paths.leader}/contender-0000000001", b"ctl-1:77")
+    w.tell(20)
+    w.use(parse(SETTINGS.replace("mode: act", f"mode: {mode}"), "story.yaml"))
+    alone = {("b", 6701): (1, 2, 3, 4, 5, 6)}
+    workers = [Worker(supervisor=s, port=p, executors=[(e, e) for e in held]) for (s, p), held in alone.items()]
+    monkeypatch.setattr("stormpilot.operate.placing.time.time_ns", lambda: w.now_ms * 1_000_000)
+    ahead = publish_ahead(w.zookeeper, w.paths, t, workers, Origin("apply-size", "sam", "sized", "ann"), rebalance_s=30)
+    assert ahead is not None
+    assert w.tell(30) == ["PLAN_MOVING"]
+    assert w.slots(t) == NEAR
+    w.rebalance(t, 1, NEAR)
+    w.wanted = {}
+    said = w.tell(120)
+    assert w.slots(t) == alone
+    assert "REBALANCED" not in said
+    assert [e.plan.plan_id for e in w.history(t)][1:] == [ahead.plan_id]
+    assert w.cycle.publisher.epoch.number == w.history(t)[-1].plan.epoch
 
 
 def test_plan_whose_executors_are_not_those_of_the_topology_any_more_counts_as_rebalanced() -> None:

@@ -23,6 +23,7 @@ from stormpilot.zookeeper.client import DeniedError
 def test_who_places_what_was_rebalanced_is_told_by_the_mode(
     mode: Mode, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """Where the plan was not there in time."""
     world = World()
     world.zookeeper.put(f"{PATHS.leader}/contender-0000000001", b"ctl-1:77")
     world.put(PATHS.mode(setting_key("t")), ModeSetting(mode=mode, by="ann"))
@@ -31,7 +32,8 @@ def test_who_places_what_was_rebalanced_is_told_by_the_mode(
     _show(change, None, dry_run=False)
     out = " ".join(capsys.readouterr().out.split())
     assert f"has its threads; {said}" in out
-    assert f"a controller leads: {said}" in out
+    here = f"{said}: the slots above are what" if mode == "off" else "ctl-1:77 goes on from the slots above"
+    assert f"a controller leads: {here}" in out
 
 
 def test_a_rebalance_that_nimbus_does_not_tell_the_end_of_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -45,6 +47,7 @@ def test_a_rebalance_that_nimbus_does_not_tell_the_end_of_is_told(monkeypatch: p
         raise DeniedError("/stormpilot/plans/t")
 
     with monkeypatch.context() as patch:
+        patch.setattr(resizing, "publish_ahead", lambda *_, **__: None)
         patch.setattr(resizing, "put_in_force", denied)
         with pytest.raises(RefusedError, match=r"^Storm has rebalanced t to these threads, but it is not placed: Zoo"):
             world.carry_out(change)

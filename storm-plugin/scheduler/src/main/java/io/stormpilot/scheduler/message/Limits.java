@@ -25,6 +25,9 @@ public record Limits(int packedBytes, int unpackedBytes, int depth, int values, 
   /** Executors of one plan: half as many again as in the largest topology that we know of. */
   public static final int EXECUTORS_OF_A_PLAN = 150_000;
 
+  /** Seconds that a plan waits for a rebalance at most, whatever it says. */
+  public static final long REBALANCE_SECS = 3_600;
+
   /** Topologies of one plan set. */
   public static final int TOPOLOGIES_OF_A_PLAN_SET = 10_000;
 

@@ -19,6 +19,8 @@ import org.apache.storm.scheduler.WorkerSlot;
  * @param planSet the decision that this plan belongs to; plans of one set are applied together
  * @param epoch of the controller that wrote it; a lower one than the newest seen is rejected
  * @param workersWanted the number of workers that its owner wanted when it was made; 0: not told
+ * @param rebalanceMs for so long it waits for a rebalance that makes its executors, or its number
+ *     of workers; 0: it is for what runs
  * @param members topologies of the plan set, this one included
  * @param executors every executor of the plan
  * @param room what executors take and supervisors have of CPU and memory
@@ -30,6 +32,7 @@ public record Plan(
     long epoch,
     long createdAtMs,
     long workersWanted,
+    long rebalanceMs,
     Set<String> members,
     List<PlannedWorker> workers,
     Set<ExecutorDetails> executors,
@@ -50,6 +53,7 @@ public record Plan(
         epoch,
         createdAtMs,
         workersWanted,
+        rebalanceMs,
         members,
         workers,
         executors,

@@ -94,7 +94,7 @@ final class PlanParser {
               }
             }
             case "epoch", "createdAtMs" -> integers.put(name, StreamedFields.readInteger(in, name));
-            case "basedOn" -> integers.put("basedOn.workers", readWorkersWanted(in, name));
+            case "basedOn" -> readBasedOn(in, name);
             case "planSetTopologies" -> members = readMembers(in, name);
             case "workers" -> placement = readPlacement(in, name);
             case "room" -> {
@@ -147,6 +147,7 @@ final class PlanParser {
             epoch,
             createdAtMs,
             integers.getOrDefault("basedOn.workers", 0L),
+            1000 * rebalanceSecs(),
             Collections.unmodifiableSet(all),
             workers,
             Collections.unmodifiableSet(executors),
@@ -203,25 +204,28 @@ final class PlanParser {
     return value;
   }
 
-  /** The number of workers that the plan is based on; 0 where that is not told. */
-  private static long readWorkersWanted(JsonReader in, String where)
-      throws IOException, MessageException {
+  private long rebalanceSecs() {
+    long secs = integers.getOrDefault("basedOn.rebalanceS", 0L);
+    return Math.max(0, Math.min(secs, Limits.REBALANCE_SECS));
+  }
+
+  /** Numbers of what the plan is based on, as far as they are told. */
+  private void readBasedOn(JsonReader in, String where) throws IOException, MessageException {
     if (in.peek() != JsonToken.BEGIN_OBJECT) {
       in.skipValue();
-      return 0;
+      return;
     }
-    long[] workers = new long[1];
     StreamedFields.object(
         in,
         "",
         name -> {
-          if (name.equals("workers")) {
-            workers[0] = StreamedFields.readInteger(in, where + "." + name);
+          if (name.equals("workers") || name.equals("rebalanceS")) {
+            String at = where + "." + name;
+            integers.put(at, StreamedFields.readInteger(in, at));
           } else {
             in.skipValue();
           }
         });
-    return workers[0];
   }
 
   private Set<String> readMembers(JsonReader in, String where)

@@ -7,6 +7,7 @@ import io.stormpilot.scheduler.message.State;
 import io.stormpilot.scheduler.round.TopologyOutcome.StatusText;
 import io.stormpilot.scheduler.state.SharingRules;
 import java.util.ArrayList;
+import java.util.EnumSet;
 import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
 import java.util.List;
@@ -21,11 +22,17 @@ import org.slf4j.LoggerFactory;
  *
  * <p>A plan that does not fit the cluster is rejected, but checked again for {@code retryMs}, since
  * a supervisor may come back or a slot be freed in the next moment; after that the rejection is
- * final, so that a plan made for an old load is not carried out by surprise much later.
+ * final, so that a plan made for an old load is not carried out by surprise much later. One that
+ * was made for what a rebalance will make of the topology waits for that, for as long as it says;
+ * the plan in force holds meanwhile.
  */
 final class Admission {
 
   private static final Logger LOG = LoggerFactory.getLogger(Admission.class);
+
+  /** What does not fit of a plan before the rebalance that it was made for. */
+  private static final Set<Reason> MADE_BY_REBALANCE =
+      EnumSet.of(Reason.WORKERS_CHANGED, Reason.EXECUTOR_UNKNOWN, Reason.EXECUTOR_MISSING);
 
   private final Map<String, TopologyContext> topologies;
   private final Slots slots;
@@ -94,7 +101,9 @@ final class Admission {
     Obstacle obstacle = obstacle(planSet, members, rejected);
     for (TopologyContext member : members) {
       Rejection own = rejected.get(member);
-      if (own != null) {
+      if (own != null && awaitsRebalance(member, own)) {
+        setWaiting(member, own.reason(), "waits for the rebalance that it was made for");
+      } else if (own != null) {
         reject(member, own, own.reason().isFinal() || isOld(member));
       } else if (obstacle == null) {
         member.memory().accept(member.candidate());
@@ -243,7 +252,18 @@ final class Admission {
     }
   }
 
+  /** Whether the plan is made for what a rebalance that is on its way makes of the topology. */
+  private boolean awaitsRebalance(TopologyContext member, Rejection rejection) {
+    return MADE_BY_REBALANCE.contains(rejection.reason())
+        && triedMs(member) < member.candidate().rebalanceMs();
+  }
+
   private boolean isOld(TopologyContext member) {
-    return now - member.memory().lastCheck().triedSince(member.candidate().key(), now) >= retryMs;
+    return triedMs(member) >= retryMs;
+  }
+
+  /** For how long the plan has been checked. */
+  private long triedMs(TopologyContext member) {
+    return now - member.memory().lastCheck().triedSince(member.candidate().key(), now);
   }
 }

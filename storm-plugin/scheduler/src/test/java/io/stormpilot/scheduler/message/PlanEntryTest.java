@@ -77,10 +77,21 @@ class PlanEntryTest {
       JsonObject plan = example();
       plan.add("basedOn", JsonParser.parseString(basedOn));
       assertEquals(0, read(plan).plan().workersWanted(), basedOn);
+      assertEquals(0, read(plan).plan().rebalanceMs(), basedOn);
     }
     JsonObject plan = example();
     plan.add("basedOn", JsonParser.parseString("{\"workers\": \"two\"}"));
     assertRejected(Reason.MALFORMED, "basedOn.workers", read(plan));
+  }
+
+  @Test
+  void aPlanMayWaitForARebalanceButNotForEver() {
+    JsonObject plan = example();
+    for (String secs : new String[] {"65", "99999999999999999", "-1"}) {
+      plan.add("basedOn", JsonParser.parseString("{\"rebalanceS\": " + secs + "}"));
+      long ms = secs.equals("65") ? 65_000 : secs.equals("-1") ? 0 : 3_600_000;
+      assertEquals(ms, read(plan).plan().rebalanceMs(), secs);
+    }
   }
 
   @Test
@@ -91,6 +102,7 @@ class PlanEntryTest {
     assertEquals("p-0001", plan.planId());
     assertEquals("r-0001", plan.planSet());
     assertEquals(2, plan.workersWanted());
+    assertEquals(65_000, plan.rebalanceMs());
     assertEquals(7, plan.epoch());
     assertEquals(1763690200000L, plan.createdAtMs());
     assertEquals(Set.of(ID), plan.members());

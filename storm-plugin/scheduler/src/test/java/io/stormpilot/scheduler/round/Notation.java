@@ -92,6 +92,7 @@ public final class Notation {
         epoch,
         createdAtMs,
         0,
+        0,
         withSelf,
         planned,
         all,
@@ -101,6 +102,11 @@ public final class Notation {
 
   /** The plan, made when its owner wanted so many workers. */
   static Plan basedOn(long workersWanted, Plan plan) {
+    return forRebalance(0, workersWanted, plan);
+  }
+
+  /** The plan, which waits so long for a rebalance to so many workers. */
+  static Plan forRebalance(long rebalanceMs, long workersWanted, Plan plan) {
     return new Plan(
         plan.planId(),
         plan.planSet(),
@@ -108,6 +114,7 @@ public final class Notation {
         plan.epoch(),
         plan.createdAtMs(),
         workersWanted,
+        rebalanceMs,
         plan.members(),
         plan.workers(),
         plan.executors(),

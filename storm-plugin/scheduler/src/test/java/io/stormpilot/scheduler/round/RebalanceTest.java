@@ -116,6 +116,88 @@ class RebalanceTest {
     }
   }
 
+  /** Else Storm's own scheduler places it first, and workers restart twice. */
+  @Test
+  void aPlanForWhatTheRebalanceMakesIsCarriedOutTogetherWithIt() {
+    Story story = Story.twoWorkers();
+    story.applied("sup-2:6700=1-2", "sup-1:6700=3-4");
+    Plan plan = story.plan("t", "p-2", "sup-2:6701=1-2", "sup-1:6701=3-4", "sup-0:6701=5-6");
+    story.publish(Notation.forRebalance(60_000, 3, plan));
+    for (int i = 0; i < 3; i++) {
+      story.round();
+      assertEquals("waiting/WORKERS_CHANGED", story.state("t"));
+      assertEquals("p-1", story.status("t").inForcePlanId(), "that one holds until then");
+      assertEquals("sup-2:6700", story.slotOf("t", "1-2"), "nothing moves");
+    }
+
+    story.rebalance("t", 3, 6);
+    story.round();
+
+    assertEquals("moving/OK", story.state("t"));
+    assertEquals("sup-2:6700", story.slotOf("t", "1-2"), "of the same executors: it runs on");
+    assertEquals("sup-0", Notation.slot(story.slotOf("t", "5-6")).getNodeId());
+    story.assertNobodyLost();
+    story.round();
+    assertEquals("applied/OK", story.state("t"));
+    assertEquals(1, story.status("t").movedWorkers());
+  }
+
+  @Test
+  void aPlanWaitsForOtherParallelismToo() {
+    Story story = Story.twoWorkers();
+    story.round();
+    Plan plan = story.plan("t", "p-1", "sup-2:6701=1-3", "sup-1:6701=4-6");
+    story.publish(Notation.forRebalance(60_000, 2, plan));
+    story.round();
+    assertEquals("waiting/EXECUTOR_UNKNOWN", story.state("t"));
+    story.failOver();
+    story.round();
+    assertEquals("waiting/EXECUTOR_UNKNOWN", story.state("t"), "for another Nimbus as well");
+
+    story.rebalance("t", 2, 6);
+    story.round();
+    story.round();
+    assertEquals("applied/OK", story.state("t"));
+  }
+
+  @Test
+  void aPlanForARebalanceThatDoesNotComeIsRejectedAndTheOneInForceHolds() {
+    Story story = Story.twoWorkers();
+    story.applied("sup-2:6700=1-2", "sup-1:6700=3-4");
+    Plan plan = story.plan("t", "p-2", "sup-2:6701=1-3", "sup-1:6701=4-6");
+    story.publish(Notation.forRebalance(20_000, 2, plan));
+    story.round();
+    story.round();
+    assertEquals("waiting/EXECUTOR_UNKNOWN", story.state("t"));
+    story.round();
+    assertEquals("rejected/EXECUTOR_UNKNOWN", story.state("t"));
+
+    story.rebalance("t", 2, 6);
+    story.round();
+    story.round();
+    assertEquals("rejected/EXECUTOR_UNKNOWN", story.state("t"), "it is not applied by surprise");
+    story.assertNobodyLost();
+  }
+
+  /** Who published it takes it back: what the znode held before is in force all the time. */
+  @Test
+  void thePlanInForceIsPutBackForOneThatWaited() {
+    Story story = Story.twoWorkers();
+    Plan former = story.plan("t", "p-1", "sup-2:6700=1-2", "sup-1:6700=3-4");
+    story.publish(former);
+    story.round();
+    story.round();
+    story.epoch(5);
+    Plan plan = story.plan("t", "p-2", "sup-2:6701=1-3", "sup-1:6701=4-6");
+    story.publish(Notation.forRebalance(60_000, 2, plan));
+    story.round();
+    story.publish(former);
+    story.round();
+    assertEquals("applied/OK", story.state("t"), "also of an older epoch");
+    assertEquals("p-1", story.status("t").planId());
+    assertEquals("sup-2:6700", story.slotOf("t", "1-2"));
+  }
+
   @Test
   void rebalanceToOtherParallelismSetsThePlanAside() {
     Story story = Story.twoWorkers();
