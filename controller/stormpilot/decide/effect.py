@@ -195,24 +195,31 @@ def step(state: MoveState, facts: Facts, config: VerifySection) -> tuple[MoveSta
             return _judged(state, facts, config)
     patience_s = config.timeout_s + state.window_s
     if facts.now_ms - state.published_at_ms > patience_s * 1000:
-        if state.metric is None and state.phase == "measuring":
-            return _end(state, facts, Outcome.DONE, "applied")
-        if state.phase == "moving" and status is None and not facts.in_place:
-            text = f"the scheduler plug-in has not answered within {patience_s:.0f} s"
-            ended, _ = _end(state, facts, Outcome.REJECTED, text)
-            told = _event(EventKind.MOVE_NOT_JUDGED, ended, facts, f"plan {state.plan_id}: {text}")
-            return msgspec.structs.replace(ended, unanswered=True), [] if state.unanswered else [told]
-        if state.phase == "measuring" and facts.down:
-            if facts.now_ms - (state.applied_at_ms or 0) <= config.timeout_s * 1000:
-                return state, []  # it was applied late, and they may just be starting
-            text = f"its workers do not stay up, or do not report, after {patience_s:.0f} s: {facts.missing}"
-            return _worse(msgspec.structs.replace(state, judged_at_ms=facts.now_ms), facts, config, text)
-        done = "applied, and not measured" if state.phase == "measuring" else "not applied"
-        if state.phase == "moving" and status is None:
-            done = "the plan runs, but the scheduler plug-in has not said so"
-        why = f": {facts.missing}" if facts.missing and state.phase == "measuring" else ""
-        return _end(state, facts, Outcome.TOO_LATE, f"{done} within {patience_s:.0f} s{why}")
+        return _too_late(state, facts, config, answered=status is not None, patience_s=patience_s)
     return state, []
+
+
+def _too_late(
+    state: MoveState, facts: Facts, config: VerifySection, *, answered: bool, patience_s: float
+) -> tuple[MoveState, list[Event]]:
+    """The end of a move that was not applied and measured in time."""
+    if state.metric is None and state.phase == "measuring":
+        return _end(state, facts, Outcome.DONE, "applied")
+    if state.phase == "moving" and not answered and not facts.in_place:
+        text = f"the scheduler plug-in has not answered within {patience_s:.0f} s"
+        ended, _ = _end(state, facts, Outcome.REJECTED, text)
+        told = _event(EventKind.MOVE_NOT_JUDGED, ended, facts, f"plan {state.plan_id}: {text}")
+        return msgspec.structs.replace(ended, unanswered=True), [] if state.unanswered else [told]
+    if state.phase == "measuring" and facts.down:
+        if facts.now_ms - (state.applied_at_ms or 0) <= config.timeout_s * 1000:
+            return state, []  # it was applied late, and they may just be starting
+        text = f"its workers do not stay up, or do not report, after {patience_s:.0f} s: {facts.missing}"
+        return _worse(msgspec.structs.replace(state, judged_at_ms=facts.now_ms), facts, config, text)
+    done = "applied, and not measured" if state.phase == "measuring" else "not applied"
+    if state.phase == "moving" and not answered:
+        done = "the plan runs, but the scheduler plug-in has not said so"
+    why = f": {facts.missing}" if facts.missing and state.phase == "measuring" else ""
+    return _end(state, facts, Outcome.TOO_LATE, f"{done} within {patience_s:.0f} s{why}")
 
 
 def spent_by(state: MoveState) -> list[Spent]:
