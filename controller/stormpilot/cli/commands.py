@@ -161,7 +161,7 @@ ENTRIES: tuple[Entry, ...] = (
     Entry(
         "apply-size",
         f"{HERE}.apply_size:apply_size",
-        "Apply a size to a running topology: threads by a rebalance, then the placement as its plan.",
+        "Apply a size to a running topology: threads by a rebalance, the placement as its plan together with that.",
         "stormpilot apply-size topology.yaml --rate 5000 --nimbus nimbus-1 --dry-run",
         FILES,
     ),
