@@ -262,6 +262,7 @@ def _restarts(found: dict[str, dict[str, Any]]) -> list[str]:
             f"`followed` takes {1 - followed['slotHours'] / peak['slotHours']:.0%} fewer slot hours. What did not come "
             f"through is what is sent in {followed['missingS']:.0f} s, while workers restarted, or were where Storm's "
             f"rebalance had put them until the controller had measured them: {followed['missingS'] / HOUR_S:.1f} hours "
-            f"of this day, and {followed['missingS'] / 86_400:.2%} of a real one."
+            f"of this day, and {followed['missingS'] / 86_400:.2%} of a real one. That was played when `apply-size` "
+            "put its placement in force after the rebalance; now it does so together with it, and workers restart once."
         )
     ]
