@@ -104,6 +104,7 @@ class Recorder:
             topologies=views,
             restarts=list(report.restarts),
             capacities=[] if observation.belief is None else list(observation.belief.capacities),
+            short_of_cpu="" if observation.belief is None else observation.belief.short_of_cpu,
             approval_max_age_s=self.current.config.decide.approval_max_age_s,
             stuck_after_s=fresh_for_s(self.current.config),
             supervisors_gone=list(report.gone),

@@ -38,12 +38,31 @@ def hold_what_does_not_fit(
     twice: for the load with which a plan begins, the measured one but for what its places save at once, and for the
     predicted load. Where too much of a supervisor
     would be taken, plans are held that take more of it than their topology does now. `room_mhz` is the CPU of a
-    supervisor that voluntary plans may fill, measured; none: all.
+    supervisor that voluntary plans may fill, measured; none: all. That holds no plan that makes room for relief.
     """
+    held = _held_in_turn(model, decisions, plans, predictions, room_mhz or {})
+    if not room_mhz or _pressing(held) == _pressing(decisions):
+        return held
+    together = _held_in_turn(model, decisions, plans, predictions, {})
+    return together if len(_pressing(together)) > len(_pressing(held)) else held
+
+
+def _pressing(decisions: Mapping[str, Decision]) -> set[str]:
+    """Topologies that move for more than a gain."""
+    return {t for t, d in decisions.items() if d.action != "skip" and not d.reason.row.keeps_headroom}
+
+
+def _held_in_turn(
+    model: Model,
+    decisions: Mapping[str, Decision],
+    plans: Mapping[str, TopologyPlan],
+    predictions: Mapping[str, Prediction],
+    room_mhz: Mapping[str, float],
+) -> dict[str, Decision]:
     result = dict(decisions)
     moving = {t: plans[t] for t, d in result.items() if d.action != "skip" and d.moved_executors}
     check = _Check(model, moving, predictions)
-    headroom = {(s, NOW): mhz for s, mhz in (room_mhz or {}).items()}
+    headroom = {(s, NOW): mhz for s, mhz in room_mhz.items()}
     while True:
         full = check.over(check.limits, full=True) if len(moving) < len(model.topologies) else set()
         refused = next((r for t in sorted(moving) if (r := check.refusal(result[t], moving[t], full))), None)

@@ -135,7 +135,8 @@ class ControllerState(Message, frozen=True, kw_only=True):
     `approval_max_age_s` is its `decide.approval_max_age_s`. By `modes`, and the settings of operators, the plug-in
     knows which new topologies may get a plan soon; None: it is of an older version, and any may. It
     is stuck where its last cycle is older than `stuck_after_s` (None: of an older version). Who leads next has
-    `supervisors_gone` from it, for the guard against mass failures.
+    `supervisors_gone` from it, for the guard against mass failures. `short_of_cpu` is a sentence where what runs needs
+    more than plans may fill.
     """
 
     controller: str
@@ -157,3 +158,4 @@ class ControllerState(Message, frozen=True, kw_only=True):
     modes: ConfiguredModes | None = None
     stuck_after_s: float | None = None
     supervisors_gone: list[GonePart] = msgspec.field(default_factory=list)
+    short_of_cpu: str = ""

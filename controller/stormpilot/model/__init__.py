@@ -7,6 +7,6 @@
 - `flow/`: where shuffled tuples go under a placement: `build.py` and `arrays.py` make flows from a model, `model.py`
   has them, `kernel.py` and `scope.py` the loops over them, `delta.py` what a move changes.
 - `closed_loop.py`, `carried.py`, `forecast.py`: rates that may come.
-- `unmeasured_cpu.py`, `readiness.py`: what is not known.
+- `unmeasured_cpu.py`, `readiness.py`: what is not known. `short_of_cpu.py`: more load than plans may fill.
 - `jit.py`, `compiling.py`: how inner loops are compiled, and the notice that they are.
 """

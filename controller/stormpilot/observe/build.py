@@ -59,7 +59,8 @@ class ModelWithReadiness:
     """The model, the readiness of every topology in it, and how much of the reports fits no topology, by reason.
 
     `failed`: topologies (ids) of which nothing but the snapshot could be used, and why. `capacities`: those of the
-    supervisors, and where they come from. `sources`: what holds the sources of each topology, by its id.
+    supervisors, and where they come from. `sources`: what holds the sources of each topology, by its id. `short_of_cpu`
+    says by how much plans fill nodes beyond B(n) where all of that is too little; else it is empty.
     """
 
     model: Model
@@ -68,6 +69,7 @@ class ModelWithReadiness:
     failed: Mapping[str, str] = field(default_factory=dict)
     capacities: Sequence[CapacityPart] = ()
     sources: Mapping[str, Sources] = field(default_factory=dict)
+    short_of_cpu: str = ""
 
 
 def build(

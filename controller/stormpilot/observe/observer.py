@@ -14,6 +14,7 @@ from stormpilot.messages.routes import Routes
 from stormpilot.messages.thresholds import Profile, Thresholds
 from stormpilot.model.constraints import constrained
 from stormpilot.model.readiness import Readiness
+from stormpilot.model.short_of_cpu import with_room_for_what_runs
 from stormpilot.model.unmeasured_cpu import with_guesses_that_fit
 from stormpilot.observe.build import ModelWithReadiness, build
 from stormpilot.observe.capacity import AWAY_MS, HostCapacity, last_there, measured, remembered, sharing_of
@@ -196,7 +197,9 @@ class Observer:
         if self._config is not None:
             in_use = choose(self._config, seen.topologies, seen.thresholds, seen.settings.thresholds, now_ms)
         if belief is not None and seen.cluster is not None:
-            belief = replace(belief, model=in_use.limited(belief.model))
+            model = in_use.limited(belief.model)
+            model, short = with_room_for_what_runs(model, {t for t, r in belief.readiness.items() if r.ready})
+            belief = replace(belief, model=model, short_of_cpu=short)
             belief = _as_operators_want(belief, seen.settings, seen.cluster.shim.fallback)
         followed = {t: m.published_at_ms for t, m in seen.moves.items() if m.phase in ("moving", "measuring")}
         self._followed = frozenset(followed) | seen.running_rollouts.keys()

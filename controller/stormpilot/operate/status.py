@@ -73,6 +73,9 @@ def gather(
     known = [] if seen.controller is None else seen.controller.capacities
     settings = shown_settings(seen, now_ms, pauses)
     topologies = worst_first(_topologies(paths, seen, reports, problems, now_ms, proposals))
+    notes = trouble_lines(topologies) + settings_lines(settings)
+    if seen.controller is not None and seen.controller.short_of_cpu:
+        notes.insert(0, ("cpu short", seen.controller.short_of_cpu))
     return {
         "zookeeper": zookeeper,
         "root": paths.root,
@@ -81,7 +84,7 @@ def gather(
         "hosts": hosts(seen),
         "paused": sorted(seen.paused),
         "settings": settings,
-        "notes": [{"head": h, "text": text} for h, text in trouble_lines(topologies) + settings_lines(settings)],
+        "notes": [{"head": h, "text": text} for h, text in notes],
         "capacity": in_words(known),
         "capacities": msgspec.to_builtins(known),
         "topologies": topologies,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
@@ -12,7 +13,7 @@ import pytest
 from doubles.models import plan_message, subject
 from doubles.moving_jobs import world
 from doubles.snapshots import T0_MS
-from doubles.wanted import plan_in
+from doubles.wanted import Slots, plan_in
 from doubles.world import HALF, NEAR, SETTINGS, SPREAD, World
 from stormpilot.config import parse
 from stormpilot.decide.events import EventKind
@@ -20,6 +21,7 @@ from stormpilot.errors import UnreachableError
 from stormpilot.messages.core import Worker, encode
 from stormpilot.model.values import Infeasible, Model, Plan
 from stormpilot.operate.placing import Origin, publish_ahead
+from stormpilot.planner import compute
 from stormpilot.zookeeper.transaction import Step
 
 
@@ -365,3 +367,31 @@ def test_a_verdict_is_told_though_zookeeper_went_away_when_it_had_been_written()
     assert entry.effect is not None
     assert entry.effect.verdict == "HELPED"
     assert [m.verdict for r in w.reports for m in r.ended] == ["HELPED"]
+
+
+def test_load_of_a_cluster_that_is_short_of_cpu_is_shared_evenly() -> None:
+    """All need 85% of the cluster and may fill 80%: no plan keeps that, and a node is full beside one that is not.
+
+    What leaves the full node finds room where a topology moves that is on none.
+    """
+    w = World("a", "b", "c")
+    w.compute = lambda model, *_: compute(model, "best", {}, seed=0, left_s=lambda: 2.0)
+    w.cores = 0.39
+    placed: list[Slots] = [
+        {("a", 6700): (1, 2, 3, 5), ("b", 6700): (4, 6)},
+        {("a", 6701): (1, 2, 5), ("c", 6700): (3, 4, 6)},
+        {("b", 6701): (1, 2, 3, 5), ("c", 6701): (4, 6)},
+    ]
+    topologies = [w.submit(slots, name) for slots, name in zip(placed, ("clicks", "flights", "words"), strict=True)]
+    w.tell(40)
+    assert w.state().short_of_cpu.startswith("what runs needs 10,1")
+    w.tell(200)
+    assert "OVERLOAD" in {e.reason for t in topologies for e in w.history(t)}
+    assert Counter(s for t in topologies for (s, _), own in w.slots(t).items() for task in own if task < 5) == {
+        "a": 4,
+        "b": 4,
+        "c": 4,
+    }
+    w.cores = 0.2
+    w.tell(60)
+    assert w.state().short_of_cpu == ""

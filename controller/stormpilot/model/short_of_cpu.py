@@ -1,0 +1,40 @@
+"""A cluster that is short of CPU: what runs needs more than B(n) of all nodes together.
+
+No plan would keep B(n) then, and nothing would relieve the node that is full beside one that is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import msgspec
+
+from stormpilot.model.values import Model
+
+ROOM_RATIO = 0.05
+"""Room beyond what all need, as a part of it: executors do not divide evenly among nodes."""
+
+
+def with_room_for_what_runs(model: Model, measured: Collection[str]) -> tuple[Model, str]:
+    """The model with B(n) at which what was measured fits, at most the whole node, and a sentence that says so.
+
+    B(n) of all nodes rises by the same ratio, from the moment on at which less than `ROOM_RATIO` is left, so that it
+    does not jump where the load comes and goes. Only topologies that are `measured` (ids) count. Where B(n) suffices:
+    the same object, and no sentence.
+    """
+    needed_mhz = sum(e.cpu_mhz for t in model.topologies if t.id in measured for e in t.executors)
+    limit_mhz = sum(s.limit_mhz for s in model.supervisors)
+    raised = needed_mhz * (1 + ROOM_RATIO) / limit_mhz if limit_mhz else 1.0
+    if raised <= 1:
+        return model, ""
+    supervisors = [
+        msgspec.structs.replace(s, cpu_limit_mhz=max(s.limit_mhz, min(s.cpu_mhz, s.limit_mhz * raised)))
+        for s in model.supervisors
+    ]
+    cpu_mhz = sum(s.cpu_mhz for s in supervisors)
+    filled = sum(s.limit_mhz for s in supervisors) / cpu_mhz
+    text = (
+        f"what runs needs {needed_mhz:,.0f} MHz, and the supervisors have {cpu_mhz:,.0f} MHz, of which plans may fill "
+        f"{limit_mhz:,.0f}: they fill {filled:.0%} of every node now, to share the load evenly; add a supervisor"
+    )
+    return msgspec.structs.replace(model, supervisors=supervisors), text
