@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
@@ -12,33 +11,25 @@ import pytest
 
 from doubles.sized_world import PATHS, SLOT, World, running
 from doubles.snapshots import T0_MS, cluster, task_load, topology
-from stormpilot.cli.apply_size import _show
 from stormpilot.config import LoadSection
 from stormpilot.errors import RefusedError
 from stormpilot.messages.core import (
     ClusterSnapshot,
     ComponentPart,
     ExecutorPart,
-    HistoryEntry,
     InputPart,
-    PlanMessage,
-    Worker,
     decode,
 )
 from stormpilot.messages.load import LoadReport
-from stormpilot.messages.rollouts import Rollout
 from stormpilot.messages.settings import (
     AuditRecord,
     DrainSetting,
     ExcludeSetting,
-    Mode,
-    ModeSetting,
     PauseSetting,
     PinSetting,
 )
 from stormpilot.messages.signing import signature
 from stormpilot.operate.resizing import Resizing
-from stormpilot.zookeeper.client import Node
 
 
 def test_threads_by_a_rebalance_then_the_placement_as_plan() -> None:
@@ -60,51 +51,6 @@ def test_threads_by_a_rebalance_then_the_placement_as_plan() -> None:
     assert held == [(1, 1), (2, 3), (4, 4), (5, 5), (6, 6), (7, 7), (8, 8)]
     pi = sorted(sum(1 for start, _ in w.executors if 2 <= start <= 7) for w in plan.workers)
     assert pi == [1, 2, 2]
-
-
-def with_a_plan(world: World) -> Node:
-    """The znode of a plan that runs."""
-    workers = [Worker(supervisor="a", port=6700, executors=[(e.start, e.end) for e in world.snapshot.executors])]
-    plan = PlanMessage(
-        plan_id="p-former",
-        plan_set="r",
-        planner="online",
-        topology_id=world.id,
-        epoch=7,
-        created_at_ms=T0_MS,
-        workers=workers,
-        checksum="",
-    )
-    world.put(PATHS.plan(world.id), plan)
-    world.zookeeper.put(PATHS.epoch, b"7")
-    (node,) = world.zookeeper.read([PATHS.plan(world.id)])
-    assert node is not None
-    return node
-
-
-def leads(world: World, mode: Mode = "act") -> None:
-    """A controller leads, and the topology has this mode."""
-    world.zookeeper.put(f"{PATHS.leader}/contender-0000000001", b"ctl-1:77")
-    world.put(PATHS.mode("t"), ModeSetting(mode=mode, by="ann"))
-
-
-@pytest.mark.parametrize("controller", [False, True])
-def test_the_plan_is_there_when_nimbus_rebalances(controller: bool) -> None:
-    """Else Storm's own scheduler places the threads first, and workers restart twice."""
-    world = World()
-    world.waits = True
-    with_a_plan(world)
-    if controller:
-        leads(world)
-    change = world.size(250.0)
-    plan_id = world.carry_out(change)
-    plan = world.plan()
-    assert plan.plan_id == plan_id
-    assert [state for said, state in world.said if said == plan_id][:2] == ["waiting", "applied"]
-    assert {p for p, _ in world.said} <= {"p-former", plan_id}, "one plan, once"
-    assert (plan.based_on.workers, plan.based_on.rebalance_s) == (3, 63)
-    assert plan.workers == change.workers
-    assert plan.epoch == (7 if controller else 8), "who leads is not deposed"
 
 
 def test_where_nimbus_takes_signed_plans_only_the_placement_is_signed_or_nothing_is_changed() -> None:
@@ -361,96 +307,6 @@ def test_a_size_that_the_rules_leave_no_place_for_is_refused() -> None:
     assert sorted(len(w.executors) for w in under_ras(alone).size(50.0).workers) == [1, 1, 1]
     with pytest.raises(RefusedError, match="allow __acker"):
         under_ras(alone).size(205.0)
-
-
-@pytest.mark.parametrize("mode", ["off", None])
-def test_what_was_rebalanced_is_left_to_a_controller_whose_mode_is_off_or_not_known(mode: Mode | None) -> None:
-    world = World()
-    former = with_a_plan(world)
-    leads(world, mode or "off")
-    if mode is None:
-        world.zookeeper.delete(PATHS.mode("t"))
-    change = world.size(250.0)
-    assert world.carry_out(change) is None
-    assert world.rebalanced == [(3, 3, {"pi": 5})]
-    assert world.zookeeper.read([PATHS.plan(world.id)]) == [former]
-    assert any("not where its threads go" in n for n in change.notes)
-
-
-def test_a_leading_controller_goes_on_from_the_placement_of_the_size() -> None:
-    world = World()
-    leads(world, "advise")
-    change = world.size(250.0)
-    assert world.carry_out(change) is None, "no leader has been there: there is no epoch"
-    world.zookeeper.put(PATHS.epoch, b"7")
-    world.put(PATHS.topology(world.id), world.snapshot)
-    change = world.size(250.0)
-    assert world.carry_out(change) == world.plan().plan_id
-    assert "a controller leads: ctl-1:77 goes on from the slots above" in change.notes
-
-
-def test_a_plan_that_does_not_fit_what_storm_made_is_withdrawn() -> None:
-    """A controller finds its own plan again, and plans what was rebalanced; the history tells of ours."""
-    for slot_taken in (True, False):
-        world = World(slots=1)
-        former = with_a_plan(world)
-        leads(world)
-        change = world.size(250.0)
-        if slot_taken:
-            w = change.workers[-1]
-            other = topology({1: (w.supervisor, w.port)}, name="other")
-            world.meanwhile = lambda world=world, other=other: world.put(PATHS.topology(other.id), other)
-        else:
-            smaller_first = [(1, 1), (2, 2), (3, 3), (4, 4), (5, 5), (6, 7), (8, 8)]
-            odd = running({"source": 1, "pi": 5, "__acker": 1}, 3)
-            parts = [
-                msgspec.structs.replace(e, start=a, end=b)
-                for e, (a, b) in zip(odd.executors, smaller_first, strict=True)
-            ]
-            odd = msgspec.structs.replace(odd, executors=parts)
-            world.meanwhile = lambda world=world, odd=odd: world.put(PATHS.topology(world.id), odd)
-        assert world.carry_out(change) is None
-        (node,) = world.zookeeper.read([PATHS.plan(world.id)])
-        assert node is not None
-        assert node.data == former.data
-        (names,) = world.zookeeper.children([PATHS.plan_history(world.id)])
-        (kept,) = world.zookeeper.read([PATHS.plan_history(world.id, names[-1])])
-        assert kept is not None
-        assert decode(kept.data, HistoryEntry, "history").rejected
-
-
-def test_a_plan_that_somebody_else_publishes_meanwhile_is_not_written_over() -> None:
-    world = World()
-    with_a_plan(world)
-    leads(world)
-    change = world.size(250.0)
-    world.meanwhile = lambda: setattr(world.zookeeper, "before_commit", lambda: with_a_plan(world))
-    assert world.carry_out(change) is None
-    assert world.plan().plan_id == "p-former"
-
-
-def test_while_a_rollout_goes_on_the_controller_places_what_was_rebalanced() -> None:
-    world = World()
-    with_a_plan(world)
-    leads(world)
-    rollout = decode((Path(__file__).parents[2] / "contract/rollout.json").read_bytes(), Rollout, "rollout")
-    assert rollout.running
-    world.put(PATHS.rollout(world.id), msgspec.structs.replace(rollout, topology_id=world.id))
-    assert world.carry_out(world.size(250.0)) is None
-    assert world.plan().plan_id == "p-former"
-
-
-def test_a_size_that_a_controller_s_topology_has_changes_nothing_and_says_so(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    world = World()
-    world.zookeeper.put(f"{PATHS.leader}/contender-0000000001", b"ctl-1:77")
-    for rate_tps, said in ((105.0, "nothing was changed: t-1-"), (250.0, "rebalanced: t-1-")):
-        change = world.size(rate_tps)
-        assert world.carry_out(change) is None
-        _show(change, None, dry_run=False)
-        assert said in capsys.readouterr().out
-        assert change.rebalanced == bool(world.rebalanced)
 
 
 def test_slots_that_others_take_or_lose_during_the_rebalance_are_not_placed_on() -> None:

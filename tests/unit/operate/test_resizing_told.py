@@ -36,6 +36,19 @@ def test_who_places_what_was_rebalanced_is_told_by_the_mode(
     assert f"a controller leads: {here}" in out
 
 
+def test_a_size_that_a_controller_s_topology_has_changes_nothing_and_says_so(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    world = World()
+    world.zookeeper.put(f"{PATHS.leader}/contender-0000000001", b"ctl-1:77")
+    for rate_tps, said in ((105.0, "nothing was changed: t-1-"), (250.0, "rebalanced: t-1-")):
+        change = world.size(rate_tps)
+        assert world.carry_out(change) is None
+        _show(change, None, dry_run=False)
+        assert said in capsys.readouterr().out
+        assert change.rebalanced == bool(world.rebalanced)
+
+
 def test_a_rebalance_that_nimbus_does_not_tell_the_end_of_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World()
     change = world.size(250.0)
