@@ -101,12 +101,12 @@ class World:
     def put(self, path: str, message: Message) -> None:
         self.zookeeper.put(path, encode(message))
 
-    def size(self, rate_tps: float, load: LoadSection | None = None) -> Resizing:
+    def size(self, rate_tps: float, load: LoadSection | None = None, key: bytes | None = None) -> Resizing:
         allocation = allocate(PROBLEM, rate_tps, "mba")
-        return resizing(self.zookeeper, PATHS, self, PROBLEM, allocation, "t", "sam", load=load)  # type: ignore[arg-type]
+        return resizing(self.zookeeper, PATHS, self, PROBLEM, allocation, "t", "sam", load=load, key=key)  # type: ignore[arg-type]
 
-    def carry_out(self, change: Resizing, key: bytes | None = None) -> str | None:
-        return change.carry_out(self, wait_s=3, timeout_s=5, by="ann", tell=lambda _: None, key=key)  # type: ignore[arg-type]
+    def carry_out(self, change: Resizing) -> str | None:
+        return change.carry_out(self, wait_s=3, timeout_s=5, by="ann", tell=lambda _: None)  # type: ignore[arg-type]
 
     def plan(self) -> PlanMessage:
         """The plan that is in force."""

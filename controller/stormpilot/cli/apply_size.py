@@ -58,7 +58,6 @@ def apply_size(
     from stormpilot.config import load
     from stormpilot.nimbus import Address, Nimbus
     from stormpilot.operate.operator import Operator
-    from stormpilot.operate.placing import refuse_unsigned
     from stormpilot.operate.resizing import resizing
     from stormpilot.operate.switching import switching
     from stormpilot.sizing.allocation import allocate
@@ -85,12 +84,9 @@ def apply_size(
         else:
 
             def looked(client: Nimbus) -> Resizing:
-                found = resizing(
-                    session, where.paths, client, problem, sized, wanted, placement.value, seed=seed, load=counts
+                return resizing(
+                    session, where.paths, client, problem, sized, wanted, placement.value, seed, load=counts, key=key
                 )
-                if not found.controller:
-                    refuse_unsigned(client.conf(), key)
-                return found
 
             asked: list[str] = []
             if not (dry_run or yes):
@@ -105,9 +101,7 @@ def apply_size(
                 if not (dry_run or yes) and now != asked and (asked or made.danger(wait)):
                     raise RefusedError(f"nothing was changed, for it is not what was there before: {'; '.join(now)}")
                 if not dry_run:
-                    plan_id = made.carry_out(
-                        client, wait_s=wait, timeout_s=timeout, by=user(), tell=shown.update, key=key
-                    )
+                    plan_id = made.carry_out(client, wait_s=wait, timeout_s=timeout, by=user(), tell=shown.update)
     if made.switched and not dry_run:
         drive(Steering(where, format, config, why, dry_run, yes=True), made.topology_id, None, DRAIN_TIMEOUT_S)
     if format is Format.json:
@@ -136,9 +130,7 @@ def _described(change: Resizing, nimbus: Address) -> list[str]:
         f"{change.topology_id} at {nimbus}",
         *(f"threads of {c}: {change.before[c]} -> {n}" for c, n in change.changed.items()),
         f"workers: {change.wanted_workers} -> {len(change.workers)}",
-        f"placed by the controller {change.controller}"
-        if change.controller and not (change.early and change.rebalances)
-        else "placed by this command",
+        change.by_whom if change.controller and not change.early else "placed by this command",
     ]
 
 

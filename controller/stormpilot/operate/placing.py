@@ -37,9 +37,14 @@ def refuse_paused(seen: StoreSnapshot, name: str) -> None:
         raise RefusedError(f"{name}: {Reason.PAUSED}: `stormpilot status` says by whom, `stormpilot resume` ends it")
 
 
+def lacks_key(nimbus_conf: Mapping[str, Any], key: bytes | None) -> bool:
+    """Whether the plug-in takes signed plans only, and there is no key to sign by."""
+    return key is None and bool(nimbus_conf.get(PLAN_KEY))
+
+
 def refuse_unsigned(nimbus_conf: Mapping[str, Any], key: bytes | None) -> None:
     """`RefusedError` where the plug-in would reject a plan for its signature, before anything is changed."""
-    if key is None and nimbus_conf.get(PLAN_KEY):
+    if lacks_key(nimbus_conf, key):
         raise RefusedError(
             f"Nimbus takes signed plans only ({PLAN_KEY}): give --config with a controller.yaml whose "
             "publish.plan_key_file is a file with the same key"

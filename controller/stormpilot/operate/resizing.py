@@ -29,11 +29,11 @@ from stormpilot.operate.nodes import measured_nodes
 from stormpilot.operate.operator import Operator
 from stormpilot.operate.pauses import mode_of
 from stormpilot.operate.placing import (
-    PLAN_KEY,
     Ahead,
     Origin,
     await_applied,
     await_snapshot,
+    lacks_key,
     placed_by,
     publish_ahead,
     put_in_force,
@@ -56,8 +56,8 @@ class Resizing:
     `before`: threads now; `wanted_workers`: the number of workers that is asked of Nimbus now; `tasks`: task numbers by
     component; `component_of`: by an executor's first task. `controller` leads; empty where none does. `gone`: ids of
     topologies whose snapshot is there and which Nimbus has no more; `killed`: names of those that are killed and still
-    have their slots. `rebalanced`: Storm was told to change threads or workers. `early`: the plan is published while
-    that is on its way.
+    have their slots. `key`: by which the plan is signed. `rebalanced`: Storm was told to change threads or workers.
+    `early`: the plan is published while that is on its way.
     """
 
     zookeeper: ZooKeeper
@@ -77,12 +77,13 @@ class Resizing:
     controller: str = ""
     gone: Collection[str] = ()
     killed: Sequence[str] = ()
+    key: bytes | None = None
     workers: list[Worker] = field(default_factory=list)
     component_of: dict[int, str] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
     by_whom: str = ""
     rebalanced: bool = False
-    early: bool = True
+    early: bool = False
     switched: ClassVar[bool] = False
 
     def plan(self, executors: Ranges) -> None:
@@ -117,6 +118,15 @@ class Resizing:
         """Whether Storm has to change threads or workers."""
         return bool(self.changed) or len(self.workers) != self.wanted_workers
 
+    @property
+    def notes(self) -> list[str]:
+        """Remarks, and where a controller leads, whether the threads go to the slots of `workers`."""
+        if not self.controller:
+            return self.remarks
+        goes_on = f"{self.controller} goes on from the slots above"
+        planned = f"{self.by_whom}: the slots above are what this size was planned on, not where its threads go"
+        return [*self.remarks, f"a controller leads: {goes_on if self.early else planned}"]
+
     def danger(self, wait_s: int) -> str:
         """The consequence for the topology, as one is asked before it; empty where there is none."""
         if self.rebalances:
@@ -131,9 +141,8 @@ class Resizing:
         timeout_s: float,
         by: str,
         tell: Callable[[str], None],
-        key: bytes | None = None,
     ) -> str | None:
-        """Rebalance where threads differ, and publish the placement, signed by `key`, while that is on its way.
+        """Rebalance where threads differ, and publish the placement while that is on its way.
 
         Where the plug-in could not apply it together with the rebalance, it is withdrawn, and what Storm made of it is
         placed: on the slots that are free then, for others may have taken some meanwhile.
@@ -148,11 +157,8 @@ class Resizing:
         RefusedError
             No place is left, or the plug-in rejected it; the text says whether Storm has rebalanced before.
         """
-        if not self.controller:
-            refuse_unsigned(nimbus.conf(), key)
         changed, slots, ahead = self.changed, len(self.workers), None
         if self.rebalances:
-            early = self.early and (key is not None or not nimbus.conf().get(PLAN_KEY))
             threads = ", ".join(f"{c} {n}" for c, n in changed.items()) or "same threads"
             tell(f"rebalancing to {counted(slots, 'worker')}, {threads}")
             self.rebalanced = True  # from here on it may be, however this ends
@@ -167,7 +173,7 @@ class Resizing:
             )
             with suppress(UnreachableError):  # its record alone may be lost: Storm has been asked
                 Operator(self.zookeeper, self.paths, by, self._why()).write([], then)
-            if early:
+            if self.early:
                 ahead = publish_ahead(
                     self.zookeeper,
                     self.paths,
@@ -175,7 +181,7 @@ class Resizing:
                     self.workers,
                     self._origin(by),
                     rebalance_s=wait_s,
-                    key=key,
+                    key=self.key,
                 )
         tell("waiting until Nimbus has the new threads")
 
@@ -189,10 +195,11 @@ class Resizing:
                 if self._applied(ahead, seen, timeout_s):
                     return ahead.plan_id
                 seen = self._rebalanced(None, there, timeout_s)
+            self.early = False
             if self.controller:
                 return None
             tell("placing")
-            return self._place(seen, by, timeout_s, key)
+            return self._place(seen, by, timeout_s)
         except (RefusedError, UnreachableError) as e:
             if not self.rebalanced:
                 raise
@@ -230,7 +237,7 @@ class Resizing:
         a = self.allocation
         return f"sized for {a.rate_tps:g}/s by {a.method}+{self.planner}"
 
-    def _place(self, seen: StoreSnapshot, by: str, timeout_s: float, key: bytes | None) -> str:
+    def _place(self, seen: StoreSnapshot, by: str, timeout_s: float) -> str:
         """Plan what Storm made of it on what is free in this reading, and put that in force."""
         self.supervisors = _still_free(self.supervisors, _without(seen, self.gone), self.topology_id)
         executors: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
@@ -245,7 +252,7 @@ class Resizing:
             self.workers,
             self._origin(by),
             timeout_s=timeout_s,
-            key=key,
+            key=self.key,
         )
 
 
@@ -259,8 +266,9 @@ def resizing(
     planner: str,
     seed: int = 0,
     load: LoadSection | None = None,
+    key: bytes | None = None,
 ) -> Resizing:
-    """Changes that are needed, planned but not done; `load` says which capacity and CPU count.
+    """Changes that are needed, planned but not done; `load` says which capacity and CPU count, `key` signs the plan.
 
     The snapshot of a killed topology outlives its workers: its slots are free once Nimbus has it no more.
 
@@ -268,7 +276,8 @@ def resizing(
     ------
     RefusedError
         It cannot be carried out: a component is missing or has too few tasks, slots are smaller than the measured one,
-        or there are too few; or a setting that says where executors may run cannot be read.
+        or there are too few; or a setting that says where executors may run cannot be read; or no controller leads, and
+        the plug-in would reject the plan for its signature.
     """
     reader = Reader(zookeeper, paths)
     seen = reader.read()
@@ -280,6 +289,9 @@ def resizing(
     seen = _without(seen, gone)
     running = topology_ref(seen.topologies, topology)
     refuse_paused(seen, running.name)
+    conf = nimbus.conf()
+    if not seen.contenders:
+        refuse_unsigned(conf, key)
     unreadable = seen.settings.frozen.get(setting_key(running.name)) or seen.settings.frozen.get(ALL)
     if unreadable:
         raise RefusedError(f"{running.name}: {Reason.SETTING_UNREADABLE}: {unreadable}")
@@ -314,27 +326,23 @@ def resizing(
         seen.contenders[0] if seen.contenders else "",
         gone,
         sorted({t.name for t in known.values() if t.status == "KILLED"}),
+        key,
     )
     made.plan(ranges(tasks, {**made.before, **threads}))
     if gone:
         names = ", ".join(sorted(set(gone.values())))
-        made.notes.append(f"slots of killed topologies, which Nimbus has no more, count as free: {names}")
+        made.remarks.append(f"slots of killed topologies, which Nimbus has no more, count as free: {names}")
     many = [c for c, n in threads.items() if n < len(tasks[c])]
-    if made.controller:
-        mode, _ = mode_of(seen, running.name, running.id)
-        made.by_whom = placed_by(running.name, made.controller, mode)
-        made.early = mode in ("act", "advise")
-        made.notes.append(
-            f"a controller leads: {made.controller} goes on from the slots above"
-            if made.early and made.rebalances
-            else f"a controller leads: {made.by_whom}: the slots above are what this size was planned on, not where "
-            "its threads go"
-        )
     if many:
-        made.notes.append(
+        made.remarks.append(
             f"{', '.join(many)}: more tasks than threads; a Python component has a process for each task, and its "
             "model holds for as many processes as threads"
         )
+    made.early = made.rebalances and running.id not in seen.running_rollouts
+    if made.controller:
+        mode, _ = mode_of(seen, running.name, running.id)
+        made.by_whom = placed_by(running.name, made.controller, mode)
+        made.early = made.early and mode in ("act", "advise") and not lacks_key(conf, key)
     return made
 
 

@@ -362,7 +362,6 @@ def test_apply_size_asks_before_workers_restart(monkeypatch: pytest.MonkeyPatch)
         carry_out=lambda *_, **more: carried_out.append(True),
         changed={"pi": 4},
         early=False,
-        rebalances=True,
         switched=False,
         topology_id="t-1",
         wanted_workers=2,
@@ -373,7 +372,7 @@ def test_apply_size_asks_before_workers_restart(monkeypatch: pytest.MonkeyPatch)
         tasks={"pi": []},
         component_of={},
         notes=[],
-        by_whom="the controller places it",
+        by_whom="n1:7 places its threads",
     )
     monkeypatch.setattr("stormpilot.cli.apply_size.connected", lambda where: nullcontext())
     monkeypatch.setattr(Nimbus, "connect_leader", lambda address: nullcontext())
@@ -391,14 +390,14 @@ def test_apply_size_asks_before_workers_restart(monkeypatch: pytest.MonkeyPatch)
 
     def another_is_elected(danger: str, lines: object) -> None:
         told.extend([danger, lines])
-        change.controller = "n2:8"
+        change.by_whom = "n2:8 places its threads"
 
     monkeypatch.setattr("stormpilot.cli.apply_size.confirm", another_is_elected)
     refused = run("apply-size", EXAMPLE, "--nimbus", "n:1")
-    assert told[1] == ["t-1 at n:1", "threads of pi: 2 -> 4", "workers: 2 -> 0", "placed by the controller n1:7"]
+    assert told[1] == ["t-1 at n:1", "threads of pi: 2 -> 4", "workers: 2 -> 0", "n1:7 places its threads"]
     assert (refused.returncode, carried_out) == (1, [True])
     assert "it is not what was there before: t-1 at n:1" in refused.stderr
 
-    change.controller, change.danger = "n1:7", lambda wait_s: ""
+    change.danger = lambda wait_s: ""
     assert run("apply-size", EXAMPLE, "--nimbus", "n:1", "-f", "json").returncode == 0, "nothing restarts"
     assert carried_out == [True, True]

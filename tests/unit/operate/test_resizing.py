@@ -56,11 +56,9 @@ def test_threads_by_a_rebalance_then_the_placement_as_plan() -> None:
 def test_where_nimbus_takes_signed_plans_only_the_placement_is_signed_or_nothing_is_changed() -> None:
     world, key = World(), b"a key of many bytes"
     world.nimbus_conf = {"stormpilot.plan.key.file": "/etc/stormpilot-plan.key"}
-    change = world.size(250.0)
     with pytest.raises(RefusedError, match=r"takes signed plans only .*: give --config with a controller\.yaml"):
-        world.carry_out(change)
-    assert world.rebalanced == []
-    world.carry_out(change, key)
+        world.size(250.0)
+    world.carry_out(world.size(250.0, key=key))
     assert world.plan().signature == signature(world.plan(), key)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -9,10 +10,16 @@ import pytest
 
 from doubles.sized_world import PATHS, World, running
 from doubles.snapshots import T0_MS, topology
+from stormpilot.cli.apply_size import _described
 from stormpilot.messages.core import HistoryEntry, PlanMessage, Worker, decode
 from stormpilot.messages.rollouts import Rollout
 from stormpilot.messages.settings import Mode, ModeSetting
+from stormpilot.nimbus import Address
+from stormpilot.operate.placing import PLAN_KEY
+from stormpilot.operate.resizing import Resizing
 from stormpilot.zookeeper.client import Node
+
+NIMBUS = Address("nimbus-1", 6627)
 
 
 def with_a_plan(world: World) -> Node:
@@ -60,8 +67,13 @@ def test_the_plan_is_there_when_nimbus_rebalances(controller: bool) -> None:
     assert plan.epoch == (7 if controller else 8), "who leads is not deposed"
 
 
-@pytest.mark.parametrize("mode", ["off", None])
-def test_what_was_rebalanced_is_left_to_a_controller_whose_mode_is_off_or_not_known(mode: Mode | None) -> None:
+@pytest.mark.parametrize(
+    ("mode", "said"),
+    [("off", "Storm's own scheduler places its threads, for t is in mode off"), (None, "ctl-1:77 places its threads")],
+)
+def test_what_was_rebalanced_is_left_to_a_controller_whose_mode_is_off_or_not_known(
+    mode: Mode | None, said: str
+) -> None:
     world = World()
     former = with_a_plan(world)
     leads(world, mode or "off")
@@ -72,6 +84,7 @@ def test_what_was_rebalanced_is_left_to_a_controller_whose_mode_is_off_or_not_kn
     assert world.rebalanced == [(3, 3, {"pi": 5})]
     assert world.zookeeper.read([PATHS.plan(world.id)]) == [former]
     assert any("not where its threads go" in n for n in change.notes)
+    assert _described(change, NIMBUS)[-1] == said
 
 
 def test_a_leading_controller_goes_on_from_the_placement_of_the_size() -> None:
@@ -84,36 +97,40 @@ def test_a_leading_controller_goes_on_from_the_placement_of_the_size() -> None:
     change = world.size(250.0)
     assert world.carry_out(change) == world.plan().plan_id
     assert "a controller leads: ctl-1:77 goes on from the slots above" in change.notes
+    assert _described(change, NIMBUS)[-1] == "placed by this command"
 
 
-def test_a_plan_that_does_not_fit_what_storm_made_is_withdrawn() -> None:
+def slot_is_taken(world: World, change: Resizing) -> None:
+    """Another topology takes a slot of the size."""
+    w = change.workers[-1]
+    other = topology({1: (w.supervisor, w.port)}, name="other")
+    world.put(PATHS.topology(other.id), other)
+
+
+def storm_makes_others(world: World, _: Resizing) -> None:
+    """The larger executor is the last one, and not the first."""
+    made = running({"source": 1, "pi": 5, "__acker": 1}, 3)
+    ranges = [(1, 1), (2, 2), (3, 3), (4, 4), (5, 5), (6, 7), (8, 8)]
+    parts = [msgspec.structs.replace(e, start=a, end=b) for e, (a, b) in zip(made.executors, ranges, strict=True)]
+    world.put(PATHS.topology(world.id), msgspec.structs.replace(made, executors=parts))
+
+
+@pytest.mark.parametrize("happens", [slot_is_taken, storm_makes_others])
+def test_a_plan_that_does_not_fit_what_storm_made_is_withdrawn(happens: Callable[[World, Resizing], None]) -> None:
     """A controller finds its own plan again, and plans what was rebalanced; the history tells of ours."""
-    for slot_taken in (True, False):
-        world = World(slots=1)
-        former = with_a_plan(world)
-        leads(world)
-        change = world.size(250.0)
-        if slot_taken:
-            w = change.workers[-1]
-            other = topology({1: (w.supervisor, w.port)}, name="other")
-            world.meanwhile = lambda world=world, other=other: world.put(PATHS.topology(other.id), other)
-        else:
-            smaller_first = [(1, 1), (2, 2), (3, 3), (4, 4), (5, 5), (6, 7), (8, 8)]
-            odd = running({"source": 1, "pi": 5, "__acker": 1}, 3)
-            parts = [
-                msgspec.structs.replace(e, start=a, end=b)
-                for e, (a, b) in zip(odd.executors, smaller_first, strict=True)
-            ]
-            odd = msgspec.structs.replace(odd, executors=parts)
-            world.meanwhile = lambda world=world, odd=odd: world.put(PATHS.topology(world.id), odd)
-        assert world.carry_out(change) is None
-        (node,) = world.zookeeper.read([PATHS.plan(world.id)])
-        assert node is not None
-        assert node.data == former.data
-        (names,) = world.zookeeper.children([PATHS.plan_history(world.id)])
-        (kept,) = world.zookeeper.read([PATHS.plan_history(world.id, names[-1])])
-        assert kept is not None
-        assert decode(kept.data, HistoryEntry, "history").rejected
+    world = World(slots=1)
+    former = with_a_plan(world)
+    leads(world)
+    change = world.size(250.0)
+    world.meanwhile = lambda: happens(world, change)
+    assert world.carry_out(change) is None
+    (node,) = world.zookeeper.read([PATHS.plan(world.id)])
+    assert node is not None
+    assert node.data == former.data
+    (names,) = world.zookeeper.children([PATHS.plan_history(world.id)])
+    (kept,) = world.zookeeper.read([PATHS.plan_history(world.id, names[-1])])
+    assert kept is not None
+    assert decode(kept.data, HistoryEntry, "history").rejected
 
 
 def test_a_plan_that_somebody_else_publishes_meanwhile_is_not_written_over() -> None:
@@ -126,12 +143,26 @@ def test_a_plan_that_somebody_else_publishes_meanwhile_is_not_written_over() -> 
     assert world.plan().plan_id == "p-former"
 
 
-def test_while_a_rollout_goes_on_the_controller_places_what_was_rebalanced() -> None:
-    world = World()
-    with_a_plan(world)
-    leads(world)
+def rollout_goes_on(world: World) -> None:
     rollout = decode((Path(__file__).parents[2] / "contract/rollout.json").read_bytes(), Rollout, "rollout")
     assert rollout.running
     world.put(PATHS.rollout(world.id), msgspec.structs.replace(rollout, topology_id=world.id))
-    assert world.carry_out(world.size(250.0)) is None
+
+
+def plans_have_to_be_signed(world: World) -> None:
+    world.nimbus_conf = {PLAN_KEY: "/etc/stormpilot-plan.key"}
+
+
+@pytest.mark.parametrize("prevents", [rollout_goes_on, plans_have_to_be_signed])
+def test_where_no_plan_can_be_ahead_the_controller_places_what_was_rebalanced_and_that_is_told_before(
+    prevents: Callable[[World], None],
+) -> None:
+    world = World()
+    with_a_plan(world)
+    leads(world)
+    prevents(world)
+    change = world.size(250.0)
+    assert _described(change, NIMBUS)[-1] == "ctl-1:77 places its threads"
+    assert any("not where its threads go" in n for n in change.notes)
+    assert world.carry_out(change) is None
     assert world.plan().plan_id == "p-former"
