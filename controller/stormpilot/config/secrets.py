@@ -38,14 +38,15 @@ def described_openly(config: Config) -> dict[str, Any]:
     return values
 
 
-def exposed_files(config: Config) -> list[str]:
-    """Files with passwords or keys, each with its setting, that every user of this machine can read.
+def exposed_files(config: Config) -> dict[str, str]:
+    """Files with passwords or keys that every user of this machine can read, by setting.
 
     Not those that are mounted read-only, as into containers: other users are not there, and whoever mounts them says
     who may read them.
     """
     values = dict(describe(config))
-    return [f"{values[key]} ({key})" for key in SECRET_FILES if values[key] and _readable_by_all(Path(values[key]))]
+    files = {key: values[key] for key in SECRET_FILES if values[key]}
+    return {key: file for key, file in files.items() if _readable_by_all(Path(file))}
 
 
 def _readable_by_all(path: Path) -> bool:

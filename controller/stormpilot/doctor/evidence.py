@@ -74,10 +74,10 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     `zookeeper.nimbus_acl` names them, `tls` whether ZooKeeper is asked by TLS, `reports` per topology id the age (s) of
     its newest report, `thresholds` when their data ends (epoch, ms), `nimbus_given` whether its address was named,
     `signs` whether the controller signs plans (None: its configuration is not known), `exposed` files with passwords or
-    keys that every user can read. `nimbus_elsewhere`: our Nimbus
-    does not answer, and those at Storm's usual root are of another Storm on this ZooKeeper. `owner`: the Storm cluster
-    that the znodes below the root are of (None: nobody says), `owner_error` why that cannot be read. `storm_*`: names
-    below Storm's own znodes, None: not shown.
+    keys that every user can read, by setting. `nimbus_elsewhere`: our Nimbus does not answer, and those at Storm's
+    usual root are of another Storm on this ZooKeeper. `owner`: the Storm cluster that the znodes below the root are of
+    (None: nobody says), `owner_error` why that cannot be read. `storm_*`: names below Storm's own znodes, None: not
+    shown.
     """
 
     now_ms: int
@@ -100,7 +100,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     nimbus_given: bool = False
     nimbus_elsewhere: bool = False
     signs: bool | None = None
-    exposed: Sequence[str] = ()
+    exposed: Mapping[str, str] = {}
     storm_nimbuses: list[str] | None = None
     storm_supervisors: list[str] | None = None
     storm_topologies: list[str] | None = None
@@ -113,7 +113,7 @@ def gather(
     nimbus: str | None,
     nimbus_login: SaslLogin | None = None,
     signs: bool | None = None,
-    exposed: Sequence[str] = (),
+    exposed: Mapping[str, str] | None = None,
 ) -> Evidence:
     """Look at an installation; never raises for what is wrong with it.
 
@@ -132,7 +132,7 @@ def gather(
         servers=servers,
         nimbus_given=nimbus is not None,
         signs=signs,
-        exposed=exposed,
+        exposed=exposed or {},
     )
     try:
         zookeeper = connect(hosts, login=login)

@@ -199,9 +199,9 @@ def plan_key(e: Evidence) -> Iterator[Finding]:
 
 def secret_files(e: Evidence) -> Iterator[Finding]:
     """Files of controller.yaml with passwords or keys that every user of this machine can read."""
-    for file in e.exposed:
-        fix = f"chmod o-r {quote(file.rpartition(' (')[0])}; where others may have read it, replace what is in it"
-        yield Finding("files", Level.warn, f"{file} can be read by every user of this machine", fix)
+    for setting, file in e.exposed.items():
+        fix = f"chmod o-r {quote(file)}; where others may have read it, replace what is in it"
+        yield Finding("files", Level.warn, f"{file} ({setting}) can be read by every user of this machine", fix)
 
 
 def storm_settings(e: Evidence) -> Iterator[Finding]:

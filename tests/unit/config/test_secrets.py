@@ -90,11 +90,11 @@ def test_files_with_secrets_that_everybody_can_read_are_named() -> None:
             (folder / f"{mode:o}").chmod(mode)
         text = f"zookeeper: {{auth_file: {folder}/644}}\npublish: {{plan_key_file: {folder}/640}}"
         config = parse(text, "c.yaml")
-        assert exposed_files(config) == [], "others cannot enter the folder"
+        assert exposed_files(config) == {}, "others cannot enter the folder"
         folder.chmod(0o755)
-        assert exposed_files(config) == [f"{folder}/644 (zookeeper.auth_file)"]
+        assert exposed_files(config) == {"zookeeper.auth_file": f"{folder}/644"}
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(os, "statvfs", lambda _: SimpleNamespace(f_flag=os.ST_RDONLY | os.ST_NOSUID))
-            assert exposed_files(config) == [], "a secret of Kubernetes, or the key of the compose cluster"
+            assert exposed_files(config) == {}, "a secret of Kubernetes, or the key of the compose cluster"
         (folder / "644").unlink()
-        assert exposed_files(config) == []
+        assert exposed_files(config) == {}
