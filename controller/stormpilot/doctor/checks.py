@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from shlex import quote
-from typing import Any
 
 import stormpilot
 from stormpilot.doctor.access import access
@@ -26,7 +25,7 @@ from stormpilot.doctor.surroundings import (
 )
 from stormpilot.messages.load import SILENT_PERIODS, report_period_s
 from stormpilot.messages.settings import ALL, name_of_setting_key
-from stormpilot.operate.shown_settings import shown_settings, without_effect
+from stormpilot.operate.shown_settings import exclusion_text, pin_text, shown_settings, without_effect
 from stormpilot.operate.status import PREPARING, first_cycle_late_s, limit_s
 from stormpilot.printable import age, counted
 
@@ -129,24 +128,22 @@ def _gone(e: Evidence) -> Iterator[Finding]:
     for d in shown["drains"]:
         if not d["there"]:
             text = f"{d['host']} is drained, and no supervisor is on a host of that name now"
-            yield _idle(d, text, f"stormpilot undrain {quote(d['host'])}")
+            yield _idle(text, f"stormpilot undrain {quote(d['host'])}")
     for p in shown["pins"]:
-        task = "" if p["task"] is None else f"/{p['task']}"
-        text = f"a pin of {p['topology']}/{p['component']}{task} to {p['supervisor']}{without_effect(p)}"
-        if not p["there"] or p["unknown"]:
-            yield _idle(p, text, f"stormpilot unpin {quote(p['topology'])} {quote(p['component'] + task)}")
+        if without_effect(p):
+            what = p["component"] if p["task"] is None else f"{p['component']}/{p['task']}"
+            removes = f"stormpilot unpin {quote(p['topology'])} {quote(what)}"
+            yield _idle(f"a pin of {pin_text(p)}", removes, unknown=p["unknown"])
     for x in shown["exclusions"]:
-        where = x["host"] or x["supervisor"]
-        what = "/".join(v for v in (x["topology"], x["component"]) if v) or "everything"
-        named = " ".join(quote(v) for v in (where, x["topology"], x["component"]) if v)
-        if not x["there"] or x["unknown"]:
-            text = f"an exclusion of {what} from {where}{without_effect(x)}"
-            yield _idle(x, text, f"stormpilot include {named}")
+        if without_effect(x):
+            named = (x["host"] or x["supervisor"], x["topology"], x["component"])
+            removes = f"stormpilot include {' '.join(quote(v) for v in named if v)}"
+            yield _idle(f"an exclusion of {exclusion_text(x)}", removes, unknown=x["unknown"])
 
 
-def _idle(setting: dict[str, Any], text: str, removes: str) -> Finding:
+def _idle(text: str, removes: str, *, unknown: bool = False) -> Finding:
     """A setting without effect, with what removes it: one of a machine that is only down must stay."""
-    when = "where it does not come back" if not setting["there"] else "where it is not to come"
+    when = "where it is not to come" if unknown else "where it does not come back"
     return Finding("gone", Level.warn, text, f"{when}: {removes}")
 
 

@@ -126,11 +126,9 @@ def settings_lines(settings: dict[str, Any]) -> list[tuple[str, str]]:
         missing = "" if d["there"] else ", no supervisor is on a host of that name now"
         lines.append(("drained", f"{d['host']}: {left + ' to be moved' if left else empty}{missing} ({by(d)})"))
     for p in settings["pins"]:
-        what = "/".join(str(x) for x in (p["topology"], p["component"], p["task"]) if x is not None)
-        lines.append(("pinned", f"{what} to {p['supervisor']}{without_effect(p)} ({by(p)})"))
+        lines.append(("pinned", f"{pin_text(p)} ({by(p)})"))
     for x in settings["exclusions"]:
-        what = "/".join(v for v in (x["topology"], x["component"]) if v) or "everything"
-        lines.append(("excluded", f"{what} from {x['host'] or x['supervisor']}{without_effect(x)} ({by(x)})"))
+        lines.append(("excluded", f"{exclusion_text(x)} ({by(x)})"))
     for h in settings["holds"]:
         until = (
             f"until `stormpilot replan {quote(h['topology'])}`" if h["leftS"] is None else f"for {age(h['leftS'])} more"
@@ -144,6 +142,18 @@ def settings_lines(settings: dict[str, Any]) -> list[tuple[str, str]]:
     for u in settings["unreadable"]:
         lines.append(("unreadable", f"{u['text']}: nothing of {u['topology']} moves"))
     return lines
+
+
+def pin_text(p: dict[str, Any]) -> str:
+    """Executors and supervisor of a pin, and where it has no effect, why."""
+    what = "/".join(str(x) for x in (p["topology"], p["component"], p["task"]) if x is not None)
+    return f"{what} to {p['supervisor']}{without_effect(p)}"
+
+
+def exclusion_text(x: dict[str, Any]) -> str:
+    """Executors and machine of an exclusion, and where it has no effect, why."""
+    what = "/".join(v for v in (x["topology"], x["component"]) if v) or "everything"
+    return f"{what} from {x['host'] or x['supervisor']}{without_effect(x)}"
 
 
 def without_effect(x: dict[str, Any]) -> str:
