@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import msgspec
@@ -19,6 +20,7 @@ from streamparse import BatchingBolt, Bolt, ReliableSpout, Spout
 
 from multilang import handshake, heartbeat, loads, log_lines, run, tick, tuple_message, without_ours
 from stormpilot.instrument import LoadReporting, SpoutLoadReporting
+from stormpilot.instrument.reporting import _keep_stdout_off_the_protocol
 from stormpilot.messages.load import TaskLoad
 
 
@@ -127,15 +129,11 @@ def test_task_of_a_large_topology_counts_two_pairs_for_each_of_its_tasks(tmp_pat
             made.append(self)
 
     sources = range(1, 4_101)
-    first = handshake(
-        tmp_path,
-        {"stormpilot.report.secs": 3600},
-        task=5_000,
-        tasks={**dict.fromkeys(sources, "source"), 5_000: "parse"},
-    )
+    tasks = {**dict.fromkeys(sources, "source"), 5_000: "parse"}
+    first = handshake(tmp_path, {"stormpilot.report.secs": 3600}, task=5_000, tasks=tasks)
     run(Kept, first, [tuple_message(str(n), ["a"], task=n) for n in sources])
-    (tasks, _) = made[0]._stormpilot_counters.values()["received"]["default"]
-    assert len(tasks) == 4_100
+    (received, _) = made[0]._stormpilot_counters.values()["received"]["default"]
+    assert len(received) == 4_100
 
 
 def test_spout_reports_when_it_is_deactivated(tmp_path: Path) -> None:
@@ -175,7 +173,7 @@ def test_host_is_the_supervisors_name_where_storm_tells_it(tmp_path: Path) -> No
 # --- every kind of bolt ---------------------------------------------------------------------------------------------
 
 
-class Batches(BatchingBolt):
+class Batches(LoadReporting, BatchingBolt):
     outputs: ClassVar[list[str]] = ["n"]
     ticks_between_batches = 0
 
@@ -184,14 +182,8 @@ class Batches(BatchingBolt):
 
 
 def test_batching_bolt_counts_acks_when_its_batch_is_done_and_leaves_ticks_out(tmp_path: Path) -> None:
-    class Reporting(LoadReporting, Batches):
-        pass
-
-    sent, _ = run(
-        Reporting,
-        handshake(tmp_path),
-        [tuple_message("1", ["a"]), tuple_message("2", ["a"]), tick("t1"), heartbeat(), heartbeat()],
-    )
+    messages = [tuple_message("1", ["a"]), tuple_message("2", ["a"]), tick("t1"), heartbeat(), heartbeat()]
+    sent, _ = run(Batches, handshake(tmp_path), messages)
     assert [r["acked"] for r in loads(sent)] == [0, 0, 0, 2, 2]
     assert loads(sent)[-1]["received"] == {"default": [[1], [2]]}
 
@@ -384,28 +376,16 @@ def test_a_child_process_does_not_report(tmp_path: Path) -> None:
     assert loads_in_the_child == 1  # what the parent had sent before the fork
 
 
-def test_names_of_ours_meet_none_of_the_components(tmp_path: Path) -> None:
+def test_names_of_ours_meet_none_of_the_components() -> None:
     """Every attribute that the mixins add starts with our prefix, or overrides what pystorm has."""
     for mixin, base in [(LoadReporting, Bolt), (SpoutLoadReporting, Spout)]:
         ours = {name for c in mixin.__mro__[:-1] for name in vars(c) if not name.startswith("__")}
         assert {n for n in ours if not n.startswith("_stormpilot_")} <= set(dir(base))
 
 
-def test_what_is_printed_goes_to_stderr_where_stdout_is_the_protocol(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    class SharedStdout:
-        def fileno(self) -> int:
-            return 11
-
-    class Streams:
-        output_stream = SharedStdout()
-
-    from stormpilot.instrument import reporting
-
-    class Component:
-        serializer = Streams()
-
-    monkeypatch.setattr(sys, "stdout", SharedStdout())
-    reporting._keep_stdout_off_the_protocol(Component())
+def test_what_is_printed_goes_to_stderr_where_stdout_is_the_protocol(monkeypatch: pytest.MonkeyPatch) -> None:
+    shared = SimpleNamespace(fileno=lambda: 11)
+    monkeypatch.setattr(sys, "stdout", shared)
+    component = SimpleNamespace(serializer=SimpleNamespace(output_stream=shared))
+    _keep_stdout_off_the_protocol(component)
     assert sys.stdout is sys.stderr
