@@ -195,7 +195,8 @@ def _hours(cluster: LocalCluster, feeder: Feeder, look: Callable[[], str | None]
         loads.append(round(os.getloadavg()[0], 2))
         say(f"hour {hour}: {through_tps:.1f} of {tps:g} tuples/s came through on {hours[-1]['slots']:g} slots")
     loads_told = [min(loads), max(loads)]
-    return {"hourS": HOUR_S, "hours": hours, "changes": changes, "cpu": cpu_name(), "loadAverage": loads_told}
+    told = {"cpu": cpu_name(), "loadAverage": loads_told, "restartsOnce": True}
+    return {"hourS": HOUR_S, "hours": hours, "changes": changes, **told}
 
 
 def summary(found: dict[str, Any]) -> dict[str, float]:
@@ -253,16 +254,25 @@ def paragraphs(found: dict[str, dict[str, Any]], cores: int) -> list[str]:
 
 
 def _restarts(found: dict[str, dict[str, Any]]) -> list[str]:
-    """Cost of the changes by rebalances, where `peak` and `followed` were played."""
+    """Cost of the changes by rebalances, where `peak` and `followed` were played.
+
+    A day without `restartsOnce` is one of an `apply-size` that placed after the rebalance.
+    """
     if not {"peak", "followed"} <= set(found):
         return []
     peak, followed = summary(found["peak"]), summary(found["followed"])
+    where = after = ""
+    if not found["followed"].get("restartsOnce"):
+        where = ", or were where Storm's rebalance had put them until the controller had measured them"
+        after = (
+            " That was played when `apply-size` put its placement in force after the rebalance; now it does so "
+            "together with it, and workers restart once."
+        )
     return [
         filled(
             f"`followed` takes {1 - followed['slotHours'] / peak['slotHours']:.0%} fewer slot hours. What did not come "
-            f"through is what is sent in {followed['missingS']:.0f} s, while workers restarted, or were where Storm's "
-            f"rebalance had put them until the controller had measured them: {followed['missingS'] / HOUR_S:.1f} hours "
-            f"of this day, and {followed['missingS'] / 86_400:.2%} of a real one. That was played when `apply-size` "
-            "put its placement in force after the rebalance; now it does so together with it, and workers restart once."
+            f"through is what is sent in {followed['missingS']:.0f} s, while workers restarted{where}: "
+            f"{followed['missingS'] / HOUR_S:.1f} hours of this day, and {followed['missingS'] / 86_400:.2%} of a real "
+            f"one.{after}"
         )
     ]

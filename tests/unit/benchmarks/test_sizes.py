@@ -270,6 +270,15 @@ def test_page_has_what_a_size_that_follows_the_day_needs_and_loses(found: dict[s
     assert "`followed` takes 50% fewer slot hours" in text
 
 
+def test_a_day_is_told_as_apply_size_was_when_it_was_played() -> None:
+    days = {"peak": played(3.0, 1.0, []), "followed": played(1.5, 0.9, [])}
+    assert "placement in force after the rebalance" in day.paragraphs(days, 2)[3].replace("\n", " ")
+    days["followed"] |= {"restartsOnce": True}
+    told = day.paragraphs(days, 2)[3].replace("\n", " ")
+    assert "through is what is sent in 72 s, while workers restarted: 2.4 hours of this day, and 0.08% of" in told
+    assert "after the rebalance" not in told
+
+
 def test_tuples_are_counted_on_where_the_source_starts_again_within_an_hour() -> None:
     counting = day.Counting()
     for hour, trial, completed in ((0, 1, 5), (0, 1, 9), (0, 1, 2), (1, 2, 4)):
