@@ -77,12 +77,6 @@ def first_few(texts: Sequence[str], most: int, between: str = ", ") -> str:
     return between.join(texts[:most]) + (f" and {len(texts) - most} more" if len(texts) > most else "")
 
 
-def _json_escape(character: str) -> str:
-    r"""A character as `\uXXXX`, or as two of these (a surrogate pair)."""
-    units = character.encode("utf-16-be", "surrogatepass")
-    return "".join(f"\\u{units[i : i + 2].hex()}" for i in range(0, len(units), 2))
-
-
 def age(seconds: float) -> str:
     """Seconds as people say them."""
     if seconds < 120:
@@ -90,3 +84,9 @@ def age(seconds: float) -> str:
     if seconds < 7200:
         return f"{seconds / 60:.0f} min"
     return f"{seconds / 3600:.0f} h" if seconds < 72 * 3600 else f"{seconds / 86400:.0f} days"
+
+
+def _json_escape(character: str) -> str:
+    r"""A character as `\uXXXX`, or as two of these (a surrogate pair)."""
+    units = character.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[i : i + 2].hex()}" for i in range(0, len(units), 2))

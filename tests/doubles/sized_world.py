@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -30,6 +30,7 @@ from stormpilot.sizing.allocation import allocate
 from stormpilot.zookeeper.client import Node
 from stormpilot.zookeeper.paths import Paths
 
+Kind = TypeVar("Kind", bound=Message)
 PATHS = Paths()
 PI = model("pi", (1, 100.0, 0.9, 0.2), (2, 110.0, 0.95, 0.2))
 PROBLEM = problem([PI], [("source", "pi", 1.0)])
@@ -146,30 +147,29 @@ class World:
 
     def _round(self, read: Callable[[list[str]], list[Node | None]]) -> None:
         """Decide on the plan; where it waits for the rebalance, that comes in the next round."""
-        plan, seen = read([PATHS.plan(self.id)])[0], read([PATHS.cluster, PATHS.topology(self.id)])
-        if plan is None or seen[0] is None or seen[1] is None:
+
+        def found(path: str, kind: type[Kind]) -> Kind | None:
+            (node,) = read([path])
+            return None if node is None else decode(node.data, kind, path)
+
+        plan, nodes = found(PATHS.plan(self.id), PlanMessage), found(PATHS.cluster, ClusterSnapshot)
+        if plan is None or nodes is None:
             return
-        message, cluster_now = decode(plan.data, PlanMessage, "plan"), decode(seen[0].data, ClusterSnapshot, "cluster")
-        if self.waits and (message.plan_id, "waiting") in self.said:
+        if self.waits and (plan.plan_id, "waiting") in self.said:
             self.put(PATHS.topology(self.id), self._on_its_way)
-        now = decode(next(n.data for n in read([PATHS.topology(self.id)]) if n), TopologySnapshot, "topology")
         (ids,) = self.zookeeper.children([PATHS.topology()])
-        others = [
-            decode(n.data, TopologySnapshot, i)
-            for i in ids
-            if i != self.id and self.status.get(i, "") is not None
-            for n in read([PATHS.topology(i)])
-            if n
-        ]
-        taken = {(e.supervisor, e.port) for t in others for e in t.executors}
-        live = {s.id for s in cluster_now.supervisors}
+        alive = [found(PATHS.topology(i), TopologySnapshot) for i in ids if self.status.get(i, "") is not None]
+        running = {t.id: t.executors for t in alive if t is not None}
+        now = [(e.start, e.end) for e in running.pop(self.id)]
+        taken = {(e.supervisor, e.port) for others in running.values() for e in others}
+        live = {s.id for s in nodes.supervisors}
         state: State = "applied"
-        if sorted(e for w in message.workers for e in w.executors) != sorted((e.start, e.end) for e in now.executors):
-            state = "waiting" if message.based_on.rebalance_s else "rejected"
-        elif any(w.supervisor not in live or (w.supervisor, w.port) in taken for w in message.workers):
+        if sorted(e for w in plan.workers for e in w.executors) != sorted(now):
+            state = "waiting" if plan.based_on.rebalance_s else "rejected"
+        elif any(w.supervisor not in live or (w.supervisor, w.port) in taken for w in plan.workers):
             state = "rejected"
-        self.said.append((message.plan_id, state))
+        self.said.append((plan.plan_id, state))
         status = StatusMessage(
-            topology_id=self.id, plan_id=message.plan_id, state=state, code="OK", since_ms=0, written_at_ms=0
+            topology_id=self.id, plan_id=plan.plan_id, state=state, code="OK", since_ms=0, written_at_ms=0
         )
         self.put(PATHS.status(self.id), status)
