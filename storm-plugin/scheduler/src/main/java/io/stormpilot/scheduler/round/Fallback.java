@@ -14,6 +14,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.Set;
+import java.util.function.Supplier;
 import java.util.stream.Collectors;
 import org.apache.storm.DaemonConfig;
 import org.apache.storm.metric.StormMetricsRegistry;
@@ -171,24 +172,21 @@ public final class Fallback {
       return;
     }
     refreshedMs = now;
-    try {
-      FallbackCluster nobody = new FallbackCluster(cluster, List.of(), isolates());
-      scheduler.schedule(nobody.getTopologies(), nobody);
-    } catch (Throwable e) {
-      cannotTell("users' pools", e);
-    }
+    ask(
+        "users' pools",
+        null,
+        () -> {
+          FallbackCluster nobody = new FallbackCluster(cluster, List.of(), isolates());
+          scheduler.schedule(nobody.getTopologies(), nobody);
+          return null;
+        });
   }
 
   /** The topologies that it isolates now. */
   Isolation isolation() {
-    try {
-      return scheduler instanceof MultitenantScheduler
-          ? Isolation.ofUsers(config().keySet())
-          : byMachines;
-    } catch (Throwable e) {
-      cannotTell("users' pools", e);
-      return byMachines;
-    }
+    return scheduler instanceof MultitenantScheduler
+        ? ask("users' pools", byMachines, () -> Isolation.ofUsers(config().keySet()))
+        : byMachines;
   }
 
   private boolean isolates() {
@@ -197,14 +195,9 @@ public final class Fallback {
 
   /** Pools of users by Storm's key, as the scheduler has loaded them; empty where it knows none. */
   public JsonObject pools() {
-    try {
-      return scheduler instanceof MultitenantScheduler
-          ? Isolation.pools(config())
-          : new JsonObject();
-    } catch (Throwable e) {
-      cannotTell("users' pools", e);
-      return new JsonObject();
-    }
+    return scheduler instanceof MultitenantScheduler
+        ? ask("users' pools", new JsonObject(), () -> Isolation.pools(config()))
+        : new JsonObject();
   }
 
   /**
@@ -212,18 +205,20 @@ public final class Fallback {
    * it; empty where it knows no guarantees.
    */
   public JsonObject guarantees() {
-    try {
-      return isResourceAware() ? SchedulingKeys.ofUsers(config()) : new JsonObject();
-    } catch (Throwable e) {
-      cannotTell("users' guarantees", e);
-      return new JsonObject();
-    }
+    return isResourceAware()
+        ? ask("users' guarantees", new JsonObject(), () -> SchedulingKeys.ofUsers(config()))
+        : new JsonObject();
   }
 
-  /** It is asked in every round. */
-  private void cannotTell(String what, Throwable e) {
-    if (untold.add(what + " " + kind(e))) {
-      LOG.warn("fallback scheduler {} failed to tell {}", name(), what, e);
+  /** What it answers, or {@code otherwise} where it fails: it is asked in every round. */
+  private <T> T ask(String what, T otherwise, Supplier<T> question) {
+    try {
+      return question.get();
+    } catch (Throwable e) {
+      if (untold.add(what + " " + kind(e))) {
+        LOG.warn("fallback scheduler {} failed to tell {}", name(), what, e);
+      }
+      return otherwise;
     }
   }
 
@@ -306,6 +301,8 @@ public final class Fallback {
       List<Change> changes;
       Map<String, Rejection> outside;
       Map<String, Rejection> waiting = new HashMap<>();
+      Precedence precedence =
+          ranking == null ? null : new Precedence(ranking.order(cluster), ids(delegated), givenUp);
       do { // whom it stops for one that must not go there, it would stop for nothing
         copy = new FallbackCluster(cluster, delegated, isolates());
         waiting.clear();
@@ -313,11 +310,7 @@ public final class Fallback {
           scheduler.schedule(copy.getTopologies(), copy);
         } else {
           copy.passOver(strays);
-          waiting.putAll(
-              inOrder(
-                  copy,
-                  delegated,
-                  new Precedence(ranking.order(cluster), ids(delegated), givenUp)));
+          waiting.putAll(inOrder(copy, delegated, precedence));
         }
         changes = copy.changes(cluster);
         outside = outside(changes, cluster, copy.getTopologies());
