@@ -16,18 +16,13 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.stream.Collectors;
-import java.util.stream.IntStream;
 import org.apache.storm.DaemonConfig;
 import org.apache.storm.generated.SharedMemory;
 import org.apache.storm.metric.StormMetricsRegistry;
 import org.apache.storm.scheduler.Cluster;
 import org.apache.storm.scheduler.DefaultScheduler;
-import org.apache.storm.scheduler.ExecutorDetails;
 import org.apache.storm.scheduler.IScheduler;
-import org.apache.storm.scheduler.SchedulerAssignment;
-import org.apache.storm.scheduler.SchedulerAssignmentImpl;
 import org.apache.storm.scheduler.TopologyDetails;
-import org.apache.storm.scheduler.WorkerSlot;
 
 /**
  * A cluster told round by round: what Nimbus keeps between rounds (supervisors, assignments, the
@@ -121,13 +116,12 @@ public final class Story {
   }
 
   public Story supervisor(String id, int portCount) {
-    storm.ports.put(
-        id, IntStream.range(6700, 6700 + portCount).boxed().collect(Collectors.toSet()));
+    storm.supervisor(id, portCount);
     return this;
   }
 
   public void hidePort(String supervisor, int port) {
-    storm.ports.getOrDefault(supervisor, new HashSet<>()).remove(port);
+    storm.hide(supervisor, port);
   }
 
   public void showPort(String supervisor, int port) {
@@ -149,9 +143,7 @@ public final class Story {
 
   /** A worker process died for good: Nimbus drops its executors and hides its port. */
   public void loseWorker(String slotId) {
-    WorkerSlot lost = Notation.slot(slotId);
-    storm.drop(lost::equals);
-    hidePort(lost.getNodeId(), lost.getPort());
+    storm.lose(Notation.slot(slotId));
   }
 
   public void blacklist(String supervisor) {
@@ -195,9 +187,7 @@ public final class Story {
   }
 
   public void kill(String id) {
-    storm.workers.remove(id);
-    storm.executors.remove(id);
-    storm.assignments.remove(id);
+    storm.kill(id);
   }
 
   /** {@code storm rebalance}: the round sees no assignment, and perhaps other numbers. */
@@ -214,11 +204,7 @@ public final class Story {
 
   /** One worker runs per {@code "slot=tasks"}, beside those that run already. */
   public Story running(String topology, String[] workers) {
-    SchedulerAssignment before = storm.assignments.get(topology);
-    Map<ExecutorDetails, WorkerSlot> all =
-        before == null ? new HashMap<>() : new HashMap<>(before.getExecutorToSlot());
-    all.putAll(Notation.placed(workers));
-    storm.assignments.put(topology, new SchedulerAssignmentImpl(topology, all, null, null));
+    storm.run(topology, Notation.placed(workers));
     return this;
   }
 
