@@ -87,11 +87,12 @@ class PlanEntryTest {
   @Test
   void aPlanMayWaitForARebalanceButNotForEver() {
     JsonObject plan = example();
-    for (String secs : new String[] {"65", "99999999999999999", "-1"}) {
-      plan.add("basedOn", JsonParser.parseString("{\"rebalanceS\": " + secs + "}"));
-      long ms = secs.equals("65") ? 65_000 : secs.equals("-1") ? 0 : 3_600_000;
-      assertEquals(ms, read(plan).plan().rebalanceMs(), secs);
-    }
+    Map.of("65", 65_000, "99999999999999999", 3_600_000, "-1", 0)
+        .forEach(
+            (secs, ms) -> {
+              plan.add("basedOn", JsonParser.parseString("{\"rebalanceS\": " + secs + "}"));
+              assertEquals((long) ms, read(plan).plan().rebalanceMs(), secs);
+            });
   }
 
   @Test

@@ -53,11 +53,17 @@ class FailOverTest {
     assertEquals(2, story.status("t").movedWorkers());
   }
 
-  @Test
-  void failOverDoesNotApplyAPlanThatWasSetAside() {
+  /** A user asked for four workers: the plan for two is set aside. */
+  private static Story setAside() {
     Story story = Story.twoWorkers().applied("sup-2:6700=1-2", "sup-1:6700=3-4");
     story.rebalance("t", 4, 4);
     story.round();
+    return story;
+  }
+
+  @Test
+  void failOverDoesNotApplyAPlanThatWasSetAside() {
+    Story story = setAside();
     Map<String, Set<Integer>> before = story.placement("t");
 
     story.failOver();
@@ -185,9 +191,7 @@ class FailOverTest {
 
   @Test
   void failOverToAnOlderVersionDoesNotApplyAPlanThatWasSetAside() throws Exception {
-    Story story = Story.twoWorkers().applied("sup-2:6700=1-2", "sup-1:6700=3-4");
-    story.rebalance("t", 4, 4);
-    story.round();
+    Story story = setAside();
     Map<String, Set<Integer>> before = story.placement("t");
 
     story.failOverFrom(ofALaterVersion(story));

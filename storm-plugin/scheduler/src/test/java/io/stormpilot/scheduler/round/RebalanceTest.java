@@ -14,10 +14,7 @@ class RebalanceTest {
 
   @Test
   void rebalanceWithoutChangesKeepsTheWorkersInTheirSlots() {
-    Story story = Story.twoWorkers();
-    story.publish(story.plan("t", "p-1", "sup-2:6703=1-2", "sup-1:6703=3-4"));
-    story.round();
-    story.round();
+    Story story = Story.twoWorkers().applied("sup-2:6703=1-2", "sup-1:6703=3-4");
     Map<String, Set<Integer>> before = story.placement("t");
 
     story.rebalance("t", 2, 4);
@@ -31,10 +28,7 @@ class RebalanceTest {
 
   @Test
   void rebalanceToAnotherNumberOfWorkersSetsThePlanAside() {
-    Story story = Story.twoWorkers();
-    story.publish(story.plan("t", "p-1", "sup-2:6700=1-2", "sup-1:6700=3-4"));
-    story.round();
-    story.round();
+    Story story = Story.twoWorkers().applied("sup-2:6700=1-2", "sup-1:6700=3-4");
 
     story.rebalance("t", 4, 4);
     story.round();
@@ -96,9 +90,7 @@ class RebalanceTest {
       if (resourceAware) {
         story.fallback(new ResourceAwareScheduler());
       }
-      story.publish(story.plan("t", "p-1", "sup-2:6700=1-2", "sup-1:6700=3-4"));
-      story.round();
-      story.round();
+      story.applied("sup-2:6700=1-2", "sup-1:6700=3-4");
       assertEquals("applied/OK", story.state("t"));
 
       story.topologyConf("t", Config.TOPOLOGY_RAS_ONE_EXECUTOR_PER_WORKER, true);
@@ -119,8 +111,7 @@ class RebalanceTest {
   /** Else Storm's own scheduler places it first, and workers restart twice. */
   @Test
   void aPlanForWhatTheRebalanceMakesIsCarriedOutTogetherWithIt() {
-    Story story = Story.twoWorkers();
-    story.applied("sup-2:6700=1-2", "sup-1:6700=3-4");
+    Story story = Story.twoWorkers().applied("sup-2:6700=1-2", "sup-1:6700=3-4");
     Plan plan = story.plan("t", "p-2", "sup-2:6701=1-2", "sup-1:6701=3-4", "sup-0:6701=5-6");
     story.publish(Notation.forRebalance(60_000, 3, plan));
     for (int i = 0; i < 3; i++) {
@@ -162,8 +153,7 @@ class RebalanceTest {
 
   @Test
   void aPlanForARebalanceThatDoesNotComeIsRejectedAndTheOneInForceHolds() {
-    Story story = Story.twoWorkers();
-    story.applied("sup-2:6700=1-2", "sup-1:6700=3-4");
+    Story story = Story.twoWorkers().applied("sup-2:6700=1-2", "sup-1:6700=3-4");
     Plan plan = story.plan("t", "p-2", "sup-2:6701=1-3", "sup-1:6701=4-6");
     story.publish(Notation.forRebalance(20_000, 2, plan));
     story.round();
@@ -200,10 +190,7 @@ class RebalanceTest {
 
   @Test
   void rebalanceToOtherParallelismSetsThePlanAside() {
-    Story story = Story.twoWorkers();
-    story.publish(story.plan("t", "p-1", "sup-2:6700=1-2", "sup-1:6700=3-4"));
-    story.round();
-    story.round();
+    Story story = Story.twoWorkers().applied("sup-2:6700=1-2", "sup-1:6700=3-4");
 
     story.rebalance("t", 2, 6);
     story.round();

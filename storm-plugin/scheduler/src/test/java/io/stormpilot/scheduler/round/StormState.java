@@ -11,6 +11,7 @@ import java.util.TreeMap;
 import java.util.TreeSet;
 import java.util.function.Predicate;
 import java.util.stream.Collectors;
+import java.util.stream.IntStream;
 import org.apache.storm.Config;
 import org.apache.storm.Constants;
 import org.apache.storm.daemon.nimbus.Nimbus;
@@ -61,6 +62,34 @@ final class StormState {
   final List<SharedMemory> sharedByCounts = new ArrayList<>();
   double cpuPerSupervisor = 400;
   double memoryPerSupervisor = 8192;
+
+  void supervisor(String id, int portCount) {
+    ports.put(id, IntStream.range(6700, 6700 + portCount).boxed().collect(Collectors.toSet()));
+  }
+
+  void hide(String supervisor, int port) {
+    ports.getOrDefault(supervisor, new HashSet<>()).remove(port);
+  }
+
+  void lose(WorkerSlot slot) {
+    drop(slot::equals);
+    hide(slot.getNodeId(), slot.getPort());
+  }
+
+  void kill(String topology) {
+    workers.remove(topology);
+    executors.remove(topology);
+    assignments.remove(topology);
+  }
+
+  /** These executors run as well as those that run already. */
+  void run(String topology, Map<ExecutorDetails, WorkerSlot> more) {
+    SchedulerAssignment before = assignments.get(topology);
+    Map<ExecutorDetails, WorkerSlot> all =
+        before == null ? new HashMap<>() : new HashMap<>(before.getExecutorToSlot());
+    all.putAll(more);
+    assignments.put(topology, new SchedulerAssignmentImpl(topology, all, null, null));
+  }
 
   /** Nimbus drops the executors of these slots from every assignment. */
   void drop(Predicate<WorkerSlot> lost) {
