@@ -181,11 +181,14 @@ public final class TopologyMemory {
 
   /**
    * What stands in {@code plans/}, or null. Who takes a plan away leaves the topology to the
-   * fallback scheduler, which may stop it; that holds until it is stopped, or gets a plan.
+   * fallback scheduler, which may stop it; that holds until it is stopped, or gets a plan. Why a
+   * plan was set aside that is gone concerns nobody any more.
    */
   void sees(PlanEntry entry, Placement current) {
     if (entry == null) {
       release();
+      setAside = null;
+      setAsidePlanId = null;
     }
     givenUp = entry == null && !current.isEmpty() && (givenUp || hasEntry);
     hasEntry = entry != null;

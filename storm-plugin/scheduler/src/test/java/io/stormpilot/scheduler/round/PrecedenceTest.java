@@ -129,6 +129,32 @@ class PrecedenceTest {
     }
   }
 
+  /** A user had changed its workers: that is past as well. */
+  @Test
+  void oneThatWasPlacedAnewSinceItsPlanWasTakenAwayIsNotStoppedAfterAFailOverEither() {
+    Story story = room(8);
+    runs(story, "a-1", 10, 6700);
+    runs(story, "a-2", 20, 6701);
+    plan(story, "a-1", 6700);
+    plan(story, "a-2", 6701);
+    story.round();
+    story.rebalance("a-1", 2, 4);
+    story.round();
+    assertEquals("fallback/WORKERS_CHANGED", story.state("a-1"));
+    story.removePlan("a-1");
+    story.round();
+    story.rebalance("a-1", 1, 4);
+    story.round();
+    story.round();
+    assertEquals("fallback/NO_PLAN", story.state("a-1"));
+
+    story.failOver();
+    story.controllerUp(false);
+    submit(story, "a-0", 0).round();
+
+    assertEquals(Set.of("a-1", "a-2"), running(story));
+  }
+
   /** Storm's, which counts how often it is asked, and for whom it searches a place. */
   private static final class Counting extends ResourceAwareScheduler {
     private int calls;
