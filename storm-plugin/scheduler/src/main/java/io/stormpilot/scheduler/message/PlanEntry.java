@@ -28,8 +28,8 @@ import io.stormpilot.scheduler.message.Payload.MessageException;
  * {@code cpuMhz}, {@code cpuMostMhz}, {@code memoryMb} and {@code memoryMostMb}, and then one line
  * for each id.
  *
- * <p>{@code tests/contract/vectors/signature.json} has examples. All other fields are not
- * signed: they are for people, apart from {@code basedOn}, by which a plan is rejected or waits.
+ * <p>{@code tests/contract/vectors/signature.json} has examples. All other fields are not signed:
+ * they are for people, apart from {@code basedOn}, by which a plan is rejected or waits.
  */
 public record PlanEntry(String planId, String planSet, Plan plan, Rejection rejection) {
 

@@ -189,6 +189,12 @@ public final class TopologyMemory {
       release();
       setAside = null;
       setAsidePlanId = null;
+    } else if (inForce == null
+        && entry.plan() != null
+        && entry.planId().equals(inForcePlanId)
+        && current.follows(entry.plan())) {
+      accept(entry.plan()); // put back for one that the last leader had not accepted
+      complete = true;
     }
     givenUp = entry == null && !current.isEmpty() && (givenUp || hasEntry);
     hasEntry = entry != null;

@@ -8,6 +8,8 @@ import java.util.Set;
 import org.apache.storm.Config;
 import org.apache.storm.scheduler.resource.ResourceAwareScheduler;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** {@code storm rebalance} keeps working as users know it. */
 class RebalanceTest {
@@ -170,8 +172,9 @@ class RebalanceTest {
   }
 
   /** Who published it takes it back: what the znode held before is in force all the time. */
-  @Test
-  void thePlanInForceIsPutBackForOneThatWaited() {
+  @ParameterizedTest
+  @ValueSource(booleans = {false, true})
+  void thePlanInForceIsPutBackForOneThatWaited(boolean failOver) {
     Story story = Story.twoWorkers();
     Plan former = story.plan("t", "p-1", "sup-2:6700=1-2", "sup-1:6700=3-4");
     story.publish(former);
@@ -181,6 +184,10 @@ class RebalanceTest {
     Plan plan = story.plan("t", "p-2", "sup-2:6701=1-3", "sup-1:6701=4-6");
     story.publish(Notation.forRebalance(60_000, 2, plan));
     story.round();
+    if (failOver) { // to one that knows no more than the id of the plan in force
+      story.failOver();
+      story.round();
+    }
     story.publish(former);
     story.round();
     assertEquals("applied/OK", story.state("t"), "also of an older epoch");
