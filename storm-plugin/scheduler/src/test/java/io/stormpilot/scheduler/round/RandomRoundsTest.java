@@ -15,6 +15,7 @@ import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
 import java.util.stream.Collectors;
+import java.util.stream.IntStream;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
@@ -73,6 +74,55 @@ class RandomRoundsTest {
           throw new AssertionError("seed " + seed + ": " + told, e);
         }
       }
+    }
+  }
+
+  /**
+   * Others come, of other names, hosts and ports, before or after Nimbus takes the old for dead.
+   */
+  @ParameterizedTest
+  @ValueSource(ints = {0, 1, 2})
+  void halfOfTheSupervisorsAreReplacedInTheMiddleOfAMove(int limit) {
+    for (int seed = 0; seed < 40; seed++) {
+      Random random = new Random(2_000 + seed);
+      String what = "seed " + seed;
+      Story story =
+          new Story(SUPERVISORS, PORTS)
+              .with(PilotConfig.MAX_MOVED_WORKERS, limit)
+              .with(PilotConfig.WORKER_SETTLE, 0);
+      Map<String, String[]> placed = placements(random);
+      TOPOLOGIES.forEach(t -> run(story, t, placed.get(t)));
+      publish(story, "p-1", placements(random));
+      rounds(story, random.nextInt(4));
+      List<String> slots = new ArrayList<>();
+      List<String> old = List.of("sup-0", "sup-1");
+      old.forEach(story::removeSupervisor);
+      rounds(story, random.nextInt(2));
+      boolean diesFirst = random.nextBoolean();
+      if (diesFirst) {
+        old.forEach(story::loseExecutorsOn);
+        rounds(story, random.nextInt(3));
+      }
+      for (String id : List.of("new-0", "new-1")) {
+        story.supervisor(id, PORTS + 1);
+        story.hidePort(id, 6700);
+        slots.addAll(slots(id, 6701));
+      }
+      if (!diesFirst) {
+        rounds(story, random.nextInt(3));
+        old.forEach(story::loseExecutorsOn);
+      }
+      story.round();
+      story.assertNobodyLost();
+      List.of("sup-2", "sup-3").forEach(id -> slots.addAll(slots(id, 6700)));
+      publish(story, "p-2", placements(random, slots));
+      reach(story, limit, what);
+    }
+  }
+
+  private static void rounds(Story story, int count) {
+    for (int i = 0; i < count; i++) {
+      story.round();
     }
   }
 
@@ -179,14 +229,22 @@ class RandomRoundsTest {
     return started;
   }
 
-  /** Three workers of three executors for each topology, on slots of which three stay free. */
+  private static List<String> slots(String supervisor, int firstPort) {
+    return IntStream.range(firstPort, firstPort + PORTS)
+        .mapToObj(port -> supervisor + ":" + port)
+        .toList();
+  }
+
   private static Map<String, String[]> placements(Random random) {
     List<String> slots = new ArrayList<>();
     for (int s = 0; s < SUPERVISORS; s++) {
-      for (int p = 0; p < PORTS; p++) {
-        slots.add("sup-" + s + ":" + (6700 + p));
-      }
+      slots.addAll(slots("sup-" + s, 6700));
     }
+    return placements(random, slots);
+  }
+
+  /** Three workers of three executors for each topology, on slots of which three stay free. */
+  private static Map<String, String[]> placements(Random random, List<String> slots) {
     Collections.shuffle(slots, random);
     Map<String, String[]> placements = new TreeMap<>();
     int next = 0;
