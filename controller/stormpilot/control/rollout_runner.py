@@ -303,7 +303,9 @@ class RolloutRunner:
         table = self._table_step(t, found.routes, observation, why)
         last, ended = observation.seen.moves.get(t), None
         if last is not None and never_started(before, found, facts):  # what was to be applied is: nothing is published
-            ended = not_started(last, facts.now_ms, self.current.config.verify, after.text)
+            waits_there = after.outcome == "TOO_LATE" and before.entry.effect is not None  # (nothing goes back twice)
+            former = before.former if waits_there else []
+            ended = not_started(last, facts.now_ms, self.current.config.verify, after.text, former)
         if found.publish or found.withdraw:
             assert observation.belief is not None
             names = Names(self.name, self.publisher.epoch.number, self.new_id)

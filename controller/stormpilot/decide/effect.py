@@ -338,10 +338,18 @@ def _end(state: MoveState, facts: Facts, outcome: Outcome, text: str) -> tuple[M
     return ended, [_event(EventKind.MOVE_NOT_JUDGED, ended, facts, f"plan {state.plan_id}: {text}")] if judged else []
 
 
-def not_started(state: MoveState, now_ms: int, config: VerifySection, text: str) -> MoveState:
-    """The end of a move to where workers do not start; `text` says how that was found."""
+def not_started(
+    state: MoveState, now_ms: int, config: VerifySection, text: str, former: Sequence[Worker] = ()
+) -> MoveState:
+    """The end of a move to where workers do not start; `text` says how that was found.
+
+    `former` is what ran before, where they are still to start there: back to it if that is wanted.
+    """
     why = f"workers did not start at their new place ({text})"
-    return _backs_off(state, Outcome.DISTURBED, now_ms, config, why)
+    if not former:
+        return _backs_off(state, Outcome.DISTURBED, now_ms, config, why)
+    worse = _backs_off(msgspec.structs.replace(state, judged_at_ms=now_ms), Outcome.WORSE, now_ms, config, why)
+    return msgspec.structs.replace(worse, phase="rollback", former=list(former)) if config.rollback else worse
 
 
 def _backs_off(state: MoveState, outcome: Outcome, now_ms: int, config: VerifySection, why: str) -> MoveState:

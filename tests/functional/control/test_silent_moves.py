@@ -158,10 +158,32 @@ def test_the_history_tells_the_end_of_a_last_step_whose_task_does_not_start() ->
         w.tell(2)
     w.restart_s = 100_000
     w.tell(100)
-    effect = w.history(t)[-1].effect
+    effect = w.history(t)[1].effect
     assert effect is not None
-    assert effect.verdict == "DISTURBED"
+    assert effect.verdict == "WORSE"
     assert "workers did not start at their new place (tasks 3 did not report within" in effect.text
+
+
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize("starts", [False, True])
+def test_tasks_that_stay_silent_after_a_step_go_back_once(last: bool, starts: bool) -> None:
+    """The topology backed off, and they stayed down until an operator rolled it back."""
+    w, t = rolling_jobs.world()
+    rolling_jobs.begun(w, t, "moving")
+    while last and w.rollout(t).step == 0:  # type: ignore[union-attr]
+        w.tell(2)
+    w.restart_s = 100_000
+    while w.rollout(t).running:  # type: ignore[union-attr]
+        w.tell(2)
+    w.restart_s = 12 if starts else 100_000
+    w.tell(400)
+    assert rolling_jobs.nodes(w.slots(t)) == rolling_jobs.nodes(rolling_jobs.APART)
+    *_, moved, back = w.history(t)
+    assert [e.reason for e in w.history(t)].count("ROLLBACK_EFFECT") == 1
+    assert back.text.startswith("back to the former placement: workers did not start at their new place (tasks ")
+    assert (None if moved.effect is None else moved.effect.verdict) == ("WORSE" if last else None)
+    assert (w.decision(t).reason, w.moves(t).failures) == ("BACK_OFF", 1)
+    assert rolling_jobs.all_active(w, t)
 
 
 def test_a_leader_that_ends_as_a_rollout_does_leaves_the_back_off(monkeypatch: pytest.MonkeyPatch) -> None:
