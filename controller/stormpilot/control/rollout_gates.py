@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 
 import msgspec
 
@@ -76,11 +77,18 @@ def resting(state: TopologyState, situation: Situation) -> Decision | None:
 def unanswered_withdrawal(state: TopologyState, situation: Situation) -> Decision | None:
     """MOVE_BEING_EVALUATED where the plug-in has not answered to the last plan of a rollout that ended early.
 
-    Another rollout would be withdrawn as well.
+    Another rollout would be withdrawn as well; it is tried as late as another plan after one without an answer.
     """
-    m = _ended_early(state.topology.id, situation)
-    own = m is not None and state.plan is not None and state.plan.plan_id == m.standing_plan_id
-    return silence(state, situation.now_ms) if own and not (state.asked or state.rebalanced) else None
+    t = state.topology.id
+    m = _ended_early(t, situation)
+    if m is None or state.plan is None or state.plan.plan_id != m.standing_plan_id or state.asked or state.rebalanced:
+        return None
+    again_ms = state.plan_since_ms + int((situation.config.verify.timeout_s + m.window_s) * 1000)
+    found = silence(state, situation.now_ms)
+    if found is None or situation.now_ms >= again_ms:
+        return None
+    text = f"{found.text}: it is away, or cannot write status/{t}; another rollout is tried without an answer later"
+    return replace(found, text=text, until_ms=again_ms)
 
 
 def _ended_early(topology_id: str, situation: Situation) -> Rollout | None:

@@ -184,6 +184,26 @@ def test_a_rollout_that_nobody_answers_to_is_not_begun_again_until_the_plug_in_i
     assert w.slots(t) == w.wanted[t]
 
 
+@pytest.mark.parametrize("drained", [False, True])
+def test_a_topology_whose_status_cannot_be_written_is_not_held_for_ever(drained: bool) -> None:
+    """No answer ever comes where the plug-in is denied that znode: rollouts and drains waited for it without end."""
+    w, t = rolling(wanted={("a", 6700): (1, 4, 5, 6), ("b", 6700): (2,), ("a", 6701): (3,)})
+    if drained:
+        operate.drain(operator(w), "host-c")
+    w.apply_after_s = 1_000_000
+    while (m := w.rollout(t)) is None or not m.outcome:
+        w.tell(10)
+    w.tell(200)
+    held = w.decision(t)
+    assert held.reason is Reason.MOVE_BEING_EVALUATED
+    assert f"cannot write status/{t}; another rollout is tried" in held.text
+    assert held.until_ms is not None
+    w.tell((held.until_ms - w.now_ms) / 1000 - 20)
+    assert len(w.history(t)) == 2
+    w.tell(60)
+    assert len(w.history(t)) == 3
+
+
 def test_a_rebalance_does_not_wait_for_an_answer_to_what_was_withdrawn() -> None:
     """Drains waited all the same, for a plan of executors that are gone."""
     w, t = rolling(wanted={("a", 6700): (1, 4, 5, 6), ("b", 6700): (2,), ("a", 6701): (3,)})
