@@ -161,7 +161,8 @@ class PlanDispatcher:
         topology = situation.topologies[t].topology
         try:
             steps = self.rollout_runner.begin(entry, way.steps, topology, decision.promise, window_s, observation)
-            self.publisher.write([*steps, *self._records(entry, verdict, situation)])
+            # the last move as it is: where its znode is locked, no step could be followed
+            self.publisher.follow(situation.moves[t], [*steps, *self._records(entry, verdict, situation)])
         except NOT_OURS as e:
             return self._not_written([t], e, outcome)
         return replace(outcome, plans={**outcome.plans, t: entry})

@@ -34,7 +34,7 @@ from stormpilot.messages.routes import Routes, take_up_all
 from stormpilot.model.subset import subset, with_cpu
 from stormpilot.model.values import Model, Topology
 from stormpilot.observe.observer import Observation, Observer
-from stormpilot.publish.publisher import TRANSACTION_BYTES, DeposedError, Publisher
+from stormpilot.publish.publisher import NOT_OURS, TRANSACTION_BYTES, DeposedError, Publisher
 from stormpilot.rollout.facts import Facts, as_it_runs, fits, placed, processes_of
 from stormpilot.rollout.idle import IdleTracker, Reading
 from stormpilot.rollout.peer_capacity import PeerCapacity
@@ -42,8 +42,8 @@ from stormpilot.rollout.routing import settled_table
 from stormpilot.rollout.state_machine import Next, given_back, never_started, next_of
 from stormpilot.rollout.step_plan import Names, plan_of_step, record_of_step
 from stormpilot.rollout.steps import sequence
-from stormpilot.zookeeper.client import ConflictError
-from stormpilot.zookeeper.transaction import Append, Delete, Put, Step
+from stormpilot.zookeeper.client import ConflictError, DeniedError, HasChildrenError
+from stormpilot.zookeeper.transaction import Append, Delete, Put, Step, TooLargeError
 
 log = structlog.get_logger(__name__)
 
@@ -235,7 +235,14 @@ class RolloutRunner:
         found = next_of(m, facts, self.current.config.rollout)
         if found is None:
             return m.phase in MID_STEP
-        self._write(t, m, found, facts, observation)
+        try:
+            self._write(t, m, found, facts, observation)
+        except (DeniedError, HasChildrenError, TooLargeError) as e:  # its tasks have to get tuples all the same
+            log.warning("a step of a rollout cannot be written", topology=facts.snapshot.name, why=e)
+            found = given_back(m, facts, "INTERFERED", str(e)) if found.publish else found
+            if e.path != self.publisher.paths.moves(t):
+                found = replace(found, withdraw=False)
+            self._write(t, m, found, facts, observation, follow=False)
         return found.rollout.phase in MID_STEP
 
     def _with_stage(self, t: str, m: Rollout, facts: Facts, observation: Observation) -> Facts:
@@ -295,14 +302,19 @@ class RolloutRunner:
 
     # --- what is written ----------------------------------------------------------------------------------------------
 
-    def _write(self, t: str, before: Rollout, found: Next, facts: Facts, observation: Observation) -> None:
+    def _write(
+        self, t: str, before: Rollout, found: Next, facts: Facts, observation: Observation, *, follow: bool = True
+    ) -> None:
+        """Write a step; without `follow`, what is to be followed of it is left out: it cannot be written."""
         after, name = found.rollout, facts.snapshot.name
         version = observation.seen.rollouts[t].version
         path = self.publisher.paths.rollout(t)
         why = f"{after.entry.plan.plan_id}, step {after.step + 1} of {len(after.steps)}"
         table = self._table_step(t, found.routes, observation, why)
         last, ended = observation.seen.moves.get(t), None
-        if last is not None and never_started(before, found, facts):  # what was to be applied is: nothing is published
+        if (
+            follow and last is not None and never_started(before, found, facts)
+        ):  # what was to be applied is: nothing is published
             waits_there = after.outcome == "TOO_LATE" and before.entry.effect is not None  # (nothing goes back twice)
             former = before.former if waits_there else []
             ended = not_started(last, facts.now_ms, self.current.config.verify, after.text, former)
@@ -316,7 +328,7 @@ class RolloutRunner:
             record = Append(self.publisher.paths.audit("e-"), encode(record_of_step(entry, before, name, names)))
             versions = {t: observation.seen.plans[t].version} if t in observation.seen.plans else {}
             also = {t: [Put(path, encode(after), version), *table, record]}
-            self.publisher.publish([entry], versions, [move], also)
+            self.publisher.publish([entry], versions, [move] if follow else [], also)
         elif after != before or table:
             own = [Put(path, encode(after), version)] if after != before else []
             if ended is None:
@@ -324,7 +336,10 @@ class RolloutRunner:
             else:
                 self.publisher.follow(ended, [*own, *table])
         if ended is not None and ended.plan_id is not None and (effect := effect_of(ended)) is not None:
-            self.publisher.judge(t, ended.plan_id, effect)
+            try:
+                self.publisher.judge(t, ended.plan_id, effect)
+            except NOT_OURS as e:
+                log.warning("the history does not tell what became of a plan", topology=name, why=e)
         for text in found.messages:
             log.info("rollout", topology=name, plan=after.entry.plan.plan_id, text=text)
         if not after.running:

@@ -240,9 +240,12 @@ class Publisher:
 
     def write(self, steps: Sequence[Step]) -> None:
         """Do these steps, all or none, only while we lead."""
-        p = self.paths
-        self._zookeeper.ensure([p.audit(), p.hold(), p.rollout(), p.routes()])
+        self._ensure_folders()
         self._commit(steps)
+
+    def _ensure_folders(self) -> None:
+        p = self.paths
+        self._zookeeper.ensure([p.audit(), p.hold(), p.rollout(), p.routes(), p.moves()])
 
     def advise(self, entries: Sequence[HistoryEntry]) -> None:
         """Write plans where people find them and nobody applies them; `TooLargeError` for one that no znode holds."""
@@ -252,7 +255,7 @@ class Publisher:
 
     def follow(self, move: MoveState, also: Sequence[Step] = ()) -> None:
         """Write what became of a topology's last move, in one transaction with these steps."""
-        self._zookeeper.ensure([self.paths.moves()])
+        self._ensure_folders()
         self._put_message(self.paths.moves(move.topology_id), move, also)
 
     def judge(self, topology_id: str, plan_id: str, effect: EffectPart) -> None:

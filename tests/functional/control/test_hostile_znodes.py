@@ -7,17 +7,21 @@ from collections.abc import Callable
 
 import msgspec
 import pytest
+import structlog
 
+from doubles import rolling_jobs
 from doubles.hostile import bombs
 from doubles.rolling_jobs import operator, two
 from doubles.world import World
 from fuzzing import BETTER, ELSEWHERE, GOOD, OTHER, controller, of_topology, steered_controller
 from stormpilot import operate
+from stormpilot.decide.events import EventKind
 from stormpilot.messages.core import StatusMessage, encode
 from stormpilot.messages.moves import MoveState
 from stormpilot.messages.routes import ComponentRoute, Routes
 from stormpilot.messages.settings import Hold
 from stormpilot.observe import listing
+from stormpilot.zookeeper.client import DeniedError
 
 FEW = 50
 NOBODY = ComponentRoute(component="nobody", active=[1])
@@ -224,3 +228,38 @@ def test_a_plan_is_told_as_published_though_its_history_cannot_be_shortened() ->
         if world.plan(good) is None:
             world.tell(10)
     assert world.decision(good).action == "publish"
+
+
+@pytest.mark.parametrize("at", ["draining", "moving", "not started"])
+def test_a_rollout_whose_move_cannot_be_written_gives_its_tuples_back_and_ends(
+    at: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It failed at that znode every second, and its tasks got no tuples for as long."""
+    w, t = rolling_jobs.world()
+    path = w.paths.moves(t)
+    rolling_jobs.begun(w, t, "draining" if at == "draining" else "moving")
+    if at == "not started":  # others may read it alone
+        w.restart_s = 100_000
+        monkeypatch.setattr(w.cycle.publisher, "follow", lambda *_: (_ for _ in ()).throw(DeniedError(path)))
+    else:
+        w.apply_after_s = 1_000_000
+        w.zookeeper.put(path, b"")
+        w.zookeeper.denied.add(path)
+    with structlog.testing.capture_logs() as logs:
+        w.tell(140)
+    m = w.rollout(t)
+    assert m is not None
+    assert (m.outcome, path in m.text) == ("INTERFERED" if at == "draining" else "TOO_LATE", at == "draining")
+    assert rolling_jobs.all_active(w, t)
+    assert [x["event"] for x in logs].count("a step of a rollout cannot be written") == 1
+    assert [e.kind for e in w.events] == [EventKind.ROLLOUT_ENDED]
+
+
+def test_no_rollout_begins_whose_steps_could_not_be_followed() -> None:
+    w, t = rolling_jobs.world()
+    w.zookeeper.put(w.paths.moves(t), b"")
+    w.zookeeper.denied.add(w.paths.moves(t))
+    w.tell(30)
+    assert w.rollout(t) is None
+    assert w.decision(t).reason == "NOT_PUBLISHED"
+    assert w.paths.moves(t) in w.decision(t).text
