@@ -6,15 +6,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import msgspec
+import structlog
 
 from stormpilot.config import Config
 from stormpilot.control.audit_records import AuditRecords
 from stormpilot.control.plan_evaluation import PlanEvaluator
 from stormpilot.control.rollout_runner import RolloutRunner
 from stormpilot.control.situation import Situation
+from stormpilot.decide.admit import TopologyState, as_planned
 from stormpilot.decide.approval import unwanted
 from stormpilot.decide.budget import moved_executors
 from stormpilot.decide.decision import Decision, skip
+from stormpilot.decide.effect import Outcome as MoveOutcome
 from stormpilot.decide.effect import published, went_down
 from stormpilot.decide.judge import Verdict
 from stormpilot.decide.move_strategy import MoveStrategy
@@ -32,6 +35,8 @@ from stormpilot.publish.publisher import NOT_OURS, Publisher
 from stormpilot.rollout.feasibility import RolloutSteps
 from stormpilot.zookeeper.client import DeniedError, HasChildrenError
 from stormpilot.zookeeper.transaction import Delete, Step, TooLargeError
+
+log = structlog.get_logger(__name__)
 
 DENIED_S = 600.0
 """So long a topology of which a znode was refused is not planned with others."""
@@ -84,7 +89,8 @@ class PlanDispatcher:
             if situation.topologies[t].placed:  # without a plan
                 former = as_it_runs(situation.topologies[t].topology).workers
                 entries[t] = msgspec.structs.replace(entries[t], former=former)
-        moves = {t: _to_verify(e, verdict, situation) for t, e in entries.items()}
+        unheard = {t: m for t in entries if (m := _unheard(situation.topologies[t])) is not None}
+        moves = {t: _to_verify(e, verdict, situation, unheard.get(t)) for t, e in entries.items()}
         versions = {t: p.version for t, p in situation.snapshot.plans.items()}
         try:
             also = {
@@ -97,6 +103,11 @@ class PlanDispatcher:
             self.publisher.publish([*entries.values()], versions, [*moves.values()], also)
         except NOT_OURS as e:
             return self._not_written(ids, e, outcome)
+        for t, move in unheard.items():
+            try:
+                self.publisher.reject(t, move.plan_id or "", f"{move.text} {entries[t].plan.plan_id} was published")
+            except NOT_OURS as e:
+                log.warning("the history does not tell what became of a plan", plan=move.plan_id, why=e)
         return replace(outcome, plans={**outcome.plans, **entries}, moves={**outcome.moves, **moves})
 
     def _give_up(self, t: str, verdict: Verdict, situation: Situation, outcome: Outcome) -> Outcome:
@@ -223,13 +234,24 @@ def _window_to_verify_s(observation: Observation, topology_id: str, config: Conf
     return max(window_s, config.load.window_s * config.load.min_coverage_ratio)
 
 
-def _to_verify(entry: HistoryEntry, verdict: Verdict, situation: Situation) -> MoveState:
-    """Verification of a plan that is published now."""
+def _unheard(state: TopologyState) -> MoveState | None:
+    """The end of a last plan that the plug-in never answered to, and that does not run; None: there is no such plan."""
+    move, plan = state.move, state.plan
+    if move is None or plan is None or (move.phase, move.plan_id) != ("moving", plan.plan_id):
+        return None
+    if state.answer is not None or as_planned(plan, state.topology):
+        return None
+    text = "the scheduler plug-in had not answered when plan"
+    return msgspec.structs.replace(move, phase="none", verdict=MoveOutcome.REJECTED.value, text=text)
+
+
+def _to_verify(entry: HistoryEntry, verdict: Verdict, situation: Situation, unheard: MoveState | None) -> MoveState:
+    """Verification of a plan that is published now; `unheard` is the end of one before it that moved nothing."""
     t, message, observation = entry.plan.topology_id, entry.plan, situation.observation
     topology = situation.topologies[t].topology
     decision, placement = verdict.decisions[t], verdict.plans[t]
     return published(
-        situation.moves[t],
+        unheard or situation.moves[t],
         plan_id=message.plan_id,
         reason=decision.reason.value,
         now_ms=message.created_at_ms,

@@ -217,6 +217,21 @@ def test_a_rebalance_does_not_wait_for_an_answer_to_what_was_withdrawn() -> None
     assert unanswered_withdrawal(replace(state, topology=fewer), situation) is None
 
 
+def test_a_plan_that_is_replaced_before_anybody_answered_to_it_is_told_as_not_applied() -> None:
+    """An operator's replan during a silence left it in the history as one that ran, for a rollback to go back to."""
+    w, t = rejecting()
+    w.tell(100)
+    (silent,) = w.history(t)
+    w.wanted = {t: HALF}
+    operate.replan(operator(w), t)
+    w.tell(20)
+    old, new = w.history(t)
+    assert old.plan.plan_id == silent.plan.plan_id
+    assert old.rejected == f"the scheduler plug-in had not answered when plan {new.plan.plan_id} was published"
+    assert [s.back for s in operate.history(operator(w), t)] == [0, None]
+    assert [s.plan for s in w.moves(t).spent] == [new.plan.plan_id]
+
+
 @pytest.mark.parametrize("drained", [False, True])
 def test_a_repair_or_drain_that_nobody_answers_to_is_not_planned_again_each_minute(drained: bool) -> None:
     """In 20 minutes every plan that had run was gone from the history."""
