@@ -83,6 +83,17 @@ def test_a_proposed_plan_is_named_with_the_command_that_carries_it_out(
     assert (text in capsys.readouterr().out) == shown
 
 
+@pytest.mark.parametrize(("reason", "shown"), [("GAIN", True), ("NO_BETTER_PLAN", False)])
+def test_no_plan_is_proposed_beside_the_sentence_that_none_is_better(reason: str, shown: bool) -> None:
+    """What an earlier cycle proposed stood beside NO_BETTER_PLAN, with the command that carries it out."""
+    now = seen()
+    view = TopologyView(id=ID, name="flights", mode="advise", mode_from="default", action="skip", reason=reason)
+    assert now.controller is not None
+    now = replace(now, controller=msgspec.structs.replace(now.controller, topologies=[view]))
+    (row,) = gather("zk", Paths(), now, [], {}, NOW_MS, {}, {ID: proposal(40)})["topologies"]
+    assert (row["proposedPlan"] is not None) is shown
+
+
 def test_a_proposal_of_what_is_paused_waits_for_more_than_approval(capsys: pytest.CaptureFixture[str]) -> None:
     """`approve` alone was named, and refuses it."""
     show(gather("zk", Paths(), replace(seen(), paused=frozenset({ALL})), [], {}, NOW_MS, {}, {ID: proposal(40)}))
