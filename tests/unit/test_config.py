@@ -70,7 +70,7 @@ def test_times_of_day_are_texts_and_numbers_stay_numbers() -> None:
         ("cycle: {qqq: 1}\n", "c.yaml:1: cycle.qqq: unknown setting; expected one of period_s, poll_s"),
         ("cycle:\n  period_s: 5\n  period_s: 6\n", "c.yaml:3: cycle.period_s: given twice"),
         ("\n\ndecide:\n  mode: actt\n", "c.yaml:4: decide.mode: 'actt', expected one of off, advise, act"),
-        ("decide: {modes: {flights: on}}\n", "c.yaml:1: decide.modes: 'on', expected one of off, advise, act"),
+        ("decide: {modes: {flights: on}}\n", "c.yaml:1: decide.modes.flights: 'on', expected one of off, advise, act"),
         ("cycle:\n  period_s: 0\n", "c.yaml:2: cycle.period_s: expected a number >= 1.0"),
         ("cycle:\n  period_s: ten\n", "c.yaml:2: cycle.period_s: expected a number, got a text"),
         ("load:\n  window_s: .inf\n", "c.yaml:2: load.window_s: expected a number <= 3600.0"),
@@ -98,7 +98,7 @@ def test_times_of_day_are_texts_and_numbers_stay_numbers() -> None:
         ("history: {enough: {days: 3}}\n", "c.yaml:1: history: enough: days is unknown, expected one of span_h, noise"),
         (
             "history:\n  enough: {moves: 2.5}\n",
-            "c.yaml:1: history: enough: Expected `int`, got `float` - at `$.moves`",
+            "c.yaml:1: history: enough: moves: expected a whole number, got a number",
         ),
         ("log: {format: xml}\n", "c.yaml:1: log.format: 'xml', expected one of text, json"),
         ("cycle: [\n", "c.yaml:2: not valid YAML"),
@@ -117,6 +117,36 @@ def test_all_unknown_settings_are_named_at_once() -> None:
     assert [line.split(": unknown")[0] for line in str(e.value).splitlines()] == [
         "c.yaml:1: cycel",
         "c.yaml:3: decide.mod",
+    ]
+
+
+def test_all_wrong_settings_are_named_at_once() -> None:
+    text = (
+        "cycel: {}\n"
+        "zookeeper: {hosts: 5, root: stormpilot}\n"
+        "cycle: {period_s: 1, poll_s: 2}\n"
+        "decide:\n"
+        "  mod: act\n"
+        "  blackouts: [{from: '1:00', to: '02:00'}, {from: '01:00', to: 2}]\n"
+        "  modes:\n"
+        "    a: act\n"
+        "    b: go\n"
+        "publish: {plan_key_file: ~/key}\n"
+        "sizing: {files: {a: ''}}\n"
+    )
+    with pytest.raises(UsageError) as e:
+        parse(text, "c.yaml")
+    assert [line.partition(": expected")[0] for line in str(e.value).splitlines()] == [
+        "c.yaml:1: cycel: unknown setting; did you mean cycle?",
+        "c.yaml:2: zookeeper.hosts",
+        "c.yaml:2: zookeeper.root",
+        "c.yaml:3: cycle: poll_s is 2, expected at most period_s (1)",
+        "c.yaml:5: decide.mod: unknown setting; did you mean mode?",
+        "c.yaml:6: decide.blackouts[0].from",
+        "c.yaml:6: decide.blackouts[1].to",
+        "c.yaml:9: decide.modes.b: 'go', expected one of off, advise, act",
+        "c.yaml:10: publish.plan_key_file",
+        "c.yaml:11: sizing.files.a",
     ]
 
 

@@ -55,51 +55,68 @@ def check(
 
 
 def checked(file: Path) -> Loaded:
-    """Read a configuration, and the files that it names; `UsageError` for what is missing or wrong."""
-    found = needed(file)
-    _check_files(found.config, file)
-    return found
+    """Read a configuration, and the files that it names; `UsageError` lists all that is missing or wrong."""
+    found, problems = _read(file)
+    _check_files(found.config, file, problems)
+    return _unless(problems, found)
 
 
 def needed(file: Path) -> Loaded:
     """The same, but for the files of the API and the webhook: a controller starts without them, and its log says so."""
-    from stormpilot.config import load, plan_key, zookeeper_login
+    found, problems = _read(file)
+    return _unless(problems, found)
+
+
+def _unless(problems: list[str], found: Loaded) -> Loaded:
+    if problems:
+        raise UsageError("\n".join(problems))
+    return found
+
+
+def _read(file: Path) -> tuple[Loaded, list[str]]:
+    """A configuration, and all that is wrong with what a controller needs of it."""
+    from stormpilot.config import plan_key, read, zookeeper_login
     from stormpilot.config.reload import Loaded
 
-    settings = load(file)
-    check_hosts(settings.zookeeper.hosts, f"{file}: zookeeper.hosts")
-    zookeeper_login(settings.zookeeper)
-    plan_key(settings.publish)
+    settings, problems = read(file)
+    with _noted(problems):
+        check_hosts(settings.zookeeper.hosts, f"{file}: zookeeper.hosts")
+    with _noted(problems):
+        zookeeper_login(settings.zookeeper)
+    with _noted(problems):
+        plan_key(settings.publish)
     if settings.traffic_log.dir is not None:
         from stormpilot.trafficlog.place import check_scheme
 
-        with _within(str(file)):
+        with _noted(problems, f"{file}: "):
             check_scheme(settings.traffic_log.dir)
-    with _within(str(file)):
-        return Loaded(settings, *planners(settings.planner))
+    return Loaded(settings, *_planners(settings.planner, f"{file}: planner.", problems)), problems
 
 
 @contextmanager
-def _within(where: str) -> Iterator[None]:
-    """The file or the setting that is wrong, in front of the error."""
+def _noted(problems: list[str], where: str = "") -> Iterator[None]:
+    """Adds what is wrong to the problems, with the file or the setting in front."""
     try:
         yield
     except UsageError as e:
-        raise UsageError(f"{where}: {e}") from e
+        problems.append(f"{where}{e}")
 
 
-def _check_files(settings: Config, file: Path) -> None:
-    """Read what the api and notify sections name; `UsageError` for what is missing or wrong."""
+def _check_files(settings: Config, file: Path, problems: list[str]) -> None:
+    """Read what the api and notify sections name; adds what is missing or wrong to the problems."""
     from stormpilot.api.server import check_certificate
     from stormpilot.api.tokens import read_tokens
     from stormpilot.notify.webhook import read_headers
 
-    check_certificate(settings.api)
+    with _noted(problems):
+        check_certificate(settings.api)
     if settings.api.tokens_file is not None:
-        read_tokens(Path(settings.api.tokens_file))
-    read_headers(settings.notify)
+        with _noted(problems):
+            read_tokens(Path(settings.api.tokens_file))
+    with _noted(problems):
+        read_headers(settings.notify)
     if settings.notify.url is not None:
-        with _within(f"{file}: notify.url"):
+        with _noted(problems, f"{file}: notify.url: "):
             _check_url(settings.notify.url)
 
 
@@ -113,16 +130,18 @@ def _check_url(url: str) -> None:
         raise UsageError("expected a host, as in https://chat.example.org/hook")
 
 
-def planners(section: PlannerSection) -> tuple[str, str]:
-    """The planners to use: those named, else the best that there are; `UsageError` for one that does not exist."""
+def _planners(section: PlannerSection, where: str, problems: list[str]) -> tuple[str, str]:
+    """The planners to use: those named, else the best that there are; adds one that does not exist to the problems."""
     from stormpilot.planner import PLANNERS, planner_named
     from stormpilot.planner.registry import params_of
 
     best = next(p for p in ("best", "online") if p in PLANNERS)
     offline = next(p for p in ("offline", "default") if p in PLANNERS)
-    with _within("planner.name"):
-        planner = planner_named(section.name or best)
-    with _within("planner.params"):
-        params_of(planner, section.params)
-    with _within("planner.first_plan"):
-        return planner.name, planner_named(section.first_plan or offline).name
+    planner, first = section.name or best, section.first_plan or offline
+    with _noted(problems, f"{where}name: "):
+        found = planner_named(planner)
+        with _noted(problems, f"{where}params: "):
+            params_of(found, section.params)
+    with _noted(problems, f"{where}first_plan: "):
+        planner_named(first)
+    return planner, first

@@ -16,7 +16,7 @@ from stormpilot.config.deciding import (
     VerifySection,
 )
 from stormpilot.config.mined import HistorySection
-from stormpilot.config.reading import describe, load, parse, plan_key, plan_keys, zookeeper_login
+from stormpilot.config.reading import describe, load, parse, plan_key, plan_keys, read, zookeeper_login
 from stormpilot.config.sections import (
     ApiSection,
     Config,
@@ -54,5 +54,6 @@ __all__ = [
     "parse",
     "plan_key",
     "plan_keys",
+    "read",
     "zookeeper_login",
 ]

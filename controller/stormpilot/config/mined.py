@@ -9,7 +9,7 @@ from msgspec import Meta, field
 
 from stormpilot.config.enough import Enough
 from stormpilot.config.renamed import RENAMED
-from stormpilot.config.section import ADVANCED, Ratio, Section
+from stormpilot.config.section import ADVANCED, Ratio, Section, in_words
 
 RANGES: dict[str, tuple[float, float]] = {
     "decide.gain_threshold_ratio": (0.02, 0.5),
@@ -94,7 +94,8 @@ class HistorySection(Section, frozen=True, kw_only=True):
         try:
             return msgspec.convert(self.enough, Enough)
         except msgspec.ValidationError as e:
-            raise ValueError(f"enough: {e}") from e
+            expected, _, name = str(e).rstrip("`").rpartition(" - at `$.")
+            raise ValueError(f"enough: {name}: {in_words(expected)}") from e
 
     def range_of(self, name: str) -> tuple[float, float]:
         """Least and most that the threshold may be."""

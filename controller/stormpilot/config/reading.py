@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import re
 import typing
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 import yaml
@@ -25,10 +26,31 @@ MOST_NODES = 20_000
 STORM_KEYS = ("storm.", "nimbus.", "supervisor.", "topology.", "worker.", "ui.", "drpc.", "logviewer.", "stormpilot.")
 MOST_UNKNOWN = 2
 """A file with more keys on its first level, none of them a section, is no configuration with a typing error."""
+UNKNOWN = "Object contains unknown field"
+"""msgspec's word on what `_wrong_keys` says better."""
 
 
 def load(path: Path) -> Config:
     """Read a configuration file; `UsageError` lists everything that is wrong with it."""
+    return _without_problems(*read(path))
+
+
+def parse(text: str, where: str, folder: Path = Path()) -> Config:
+    """Read a configuration; `where` names the file in errors, relative paths start at `folder`."""
+    return _without_problems(*_parse(text, where, folder))
+
+
+def _without_problems(config: Config, problems: list[str]) -> Config:
+    if problems:
+        raise UsageError("\n".join(problems))
+    return config
+
+
+def read(path: Path) -> tuple[Config, list[str]]:
+    """The configuration of a file, and all that is wrong with it: a section with wrong settings has its defaults.
+
+    Raises `UsageError` for a file that is no configuration at all.
+    """
     try:
         text = read_text(path)
     except (OSError, UnicodeDecodeError) as e:
@@ -36,11 +58,10 @@ def load(path: Path) -> Config:
         raise UsageError(f"{path}: cannot read the configuration: {cause(e)}{hint}") from e
     if not text.strip():  # as an editor or a full disk leaves it
         raise UsageError(f"{path}: is empty; a comment in it, or {{}}, stands for all defaults")
-    return parse(text, str(path), path.parent)
+    return _parse(text, str(path), path.parent)
 
 
-def parse(text: str, where: str, folder: Path = Path()) -> Config:
-    """Read a configuration; `where` names the file in errors, relative paths start at `folder`."""
+def _parse(text: str, where: str, folder: Path) -> tuple[Config, list[str]]:
     try:
         value, root = read_yaml(text, where)
     except yaml.YAMLError as e:
@@ -52,7 +73,7 @@ def parse(text: str, where: str, folder: Path = Path()) -> Config:
     except ValueError as e:  # a number or a date that cannot be
         raise UsageError(f"{where}: not valid YAML: {e}") from e
     if root is None:
-        return Config()
+        return Config(), []
     if looks := _other_file(root):
         raise UsageError(
             f"{where}: looks like {looks}, expected the configuration of a controller, with sections such as zookeeper "
@@ -60,17 +81,10 @@ def parse(text: str, where: str, folder: Path = Path()) -> Config:
         )
     lines: dict[str, int] = {}
     problems = _wrong_keys(root, Config, "", lines)
-    if problems:
-        raise UsageError("\n".join(f"{where}:{line}: {text}" for line, text in sorted(problems)))
-    try:
-        config = msgspec.convert(value, Config)
-    except msgspec.ValidationError as e:
-        expected, field = _split(str(e))
-        expected = in_words(expected)
-        if wrong := re.fullmatch(r"Invalid enum value ('.*')", expected, re.DOTALL):
-            expected = f"{wrong[1]}, expected one of {', '.join(_choices(field))}"
-        raise UsageError(f"{where}:{_line(lines, field)}: {field}: {expected}") from e
-    return _with_absolute_paths(config, folder, lambda field: f"{where}:{_line(lines, field)}: {field}")
+    wrong = [w for w in _wrong_values(value, Config, "") if not (w[1].startswith(UNKNOWN) and w[0] in lines)]
+    config, wrong_paths = _with_absolute_paths(_usable(value), folder)
+    problems += [(_line(lines, field), f"{field or '(file)'}: {text}") for field, text in wrong + wrong_paths]
+    return config, [f"{where}:{line}: {text}" for line, text in sorted(problems)]
 
 
 def _other_file(root: yaml.Node) -> str:
@@ -190,32 +204,72 @@ PATHS = {
 """Settings that are paths, or name some, by section: relative ones start at the folder of the configuration file."""
 
 
-def _with_absolute_paths(config: Config, folder: Path, place: Callable[[str], str]) -> Config:
-    """The configuration with whole paths; `place` is file, line and field of a setting, for errors."""
-    changed = {}
+def _with_absolute_paths(config: Config, folder: Path) -> tuple[Config, list[tuple[str, str]]]:
+    """The configuration with whole paths, and the wrong ones as (field, text): their section has its defaults."""
+    changed, wrong = {}, []
     for name, fields in PATHS.items():
         section = getattr(config, name)
         given: dict[str, str | dict[str, str]] = {}
         for f in fields:
             value = getattr(section, f)
             if isinstance(value, dict):
-                given[f] = {n: _absolute(file, folder, place(f"{name}.{f}.{n}")) for n, file in value.items()}
+                wrong += [(f"{name}.{f}.{n}", text) for n, file in value.items() if (text := _no_path(file))]
+                given[f] = {n: _absolute(file, folder) for n, file in value.items()}
             elif value is not None:
-                given[f] = _absolute(value, folder, place(f"{name}.{f}"))
-        changed[name] = msgspec.structs.replace(section, **given)
-    return msgspec.structs.replace(config, **changed)
+                wrong += [(f"{name}.{f}", text)] if (text := _no_path(value)) else []
+                given[f] = _absolute(value, folder)
+        usable = not any(field.startswith(f"{name}.") for field, _ in wrong)
+        changed[name] = msgspec.structs.replace(section, **given) if usable else type(section)()
+    return msgspec.structs.replace(config, **changed), wrong
 
 
-def _absolute(value: str, folder: Path, place: str) -> str:
-    if "://" in value:
-        return value
+def _no_path(value: str) -> str:
+    """The reason why a text is no path; empty where it is one."""
     if not value.strip():
-        raise UsageError(f"{place}: expected a path, it is empty")
+        return "expected a path, it is empty"
     if value.startswith("~"):
-        raise UsageError(f"{place}: expected a path without ~, which is nobody's home here, not {value!r}")
-    if value.startswith("file:"):
-        raise UsageError(f"{place}: expected a path, or file:// and a path (file:///data), not {value!r}")
-    return str(folder / value)
+        return f"expected a path without ~, which is nobody's home here, not {value!r}"
+    if value.startswith("file:") and "://" not in value:
+        return f"expected a path, or file:// and a path (file:///data), not {value!r}"
+    return ""
+
+
+def _absolute(value: str, folder: Path) -> str:
+    return value if "://" in value else str(folder / value)
+
+
+def _usable(value: Any) -> Config:
+    """The configuration of the sections in which nothing is wrong; the others have their defaults."""
+    sections = {}
+    for section in msgspec.structs.fields(Config):
+        if isinstance(value, dict) and section.name in value:
+            with contextlib.suppress(msgspec.ValidationError):
+                sections[section.name] = msgspec.convert(value[section.name], section.type)
+    return Config(**sections)
+
+
+def _wrong_values(value: Any, kind: Any, field: str) -> list[tuple[str, str]]:
+    """Wrong values as (field, text): of a section each setting, of a list and of names with values each value."""
+    try:
+        msgspec.convert(value, kind)
+    except msgspec.ValidationError as e:
+        found = [wrong for part in _parts(value, kind, field) for wrong in _wrong_values(*part)]
+        return found or [_in_words(str(e), kind, field)]
+    return []
+
+
+def _parts(value: Any, kind: Any, field: str) -> list[tuple[Any, Any, str]]:
+    """The parts of a value: each with its kind and its dotted path."""
+    kind = kind.__origin__ if typing.get_origin(kind) is Annotated else kind
+    of, around = typing.get_args(kind), f"{field}." if field else ""
+    if isinstance(value, dict) and isinstance(kind, type) and issubclass(kind, Section):
+        names = {f.encode_name: f.type for f in msgspec.structs.fields(kind)}
+        return [(value[name], names[name], f"{around}{name}") for name in names if name in value]
+    if isinstance(value, dict) and typing.get_origin(kind) is dict:
+        return [(v, of[1], f"{around}{name}") for name, v in value.items()]
+    if isinstance(value, list) and typing.get_origin(kind) is list:
+        return [(v, of[0], f"{field}[{i}]") for i, v in enumerate(value)]
+    return []
 
 
 def _wrong_keys(node: yaml.Node, kind: type[Section] | None, path: str, lines: dict[str, int]) -> list[tuple[int, str]]:
@@ -249,30 +303,24 @@ def _wrong_keys(node: yaml.Node, kind: type[Section] | None, path: str, lines: d
     return problems
 
 
-def _split(message: str) -> tuple[str, str]:
-    """Take msgspec's sentence apart: what was expected, and the dotted path of the field."""
+def _in_words(message: str, kind: Any, field: str) -> tuple[str, str]:
+    """msgspec's sentence on a value of `field`, as the dotted path of the part that is wrong and what was expected."""
     expected, _, path = message.rpartition(" - at `")
     if not expected:
-        return message, "(file)"
-    of_name, _, around = path.rpartition("` in `")  # as in "key` in `$.decide.modes`"
+        expected, path = message, ""
+    of_name, _, around = path.rpartition("` in `")  # as in "key` in `$"
     if of_name:
         expected, path = f"{expected} for a name (put quotes around it)", around
-    field = re.sub(r"\[\.\.\.\]", "", path.rstrip("`")).removeprefix("$").removeprefix(".")
-    return expected, field or "(file)"
+    if wrong := re.fullmatch(r"Invalid enum value ('.*')", expected, re.DOTALL):
+        expected = f"{wrong[1]}, expected one of {', '.join(_choices(kind))}"
+    path = field + re.sub(r"\[\.\.\.\]", "", path.rstrip("`")).removeprefix("$")
+    return path.removeprefix("."), in_words(expected)
 
 
-def _choices(field: str) -> list[str]:
-    """The words that a setting, or a value in it, may be."""
-    kind: Any = Config
-    for name in re.sub(r"\[\d+\]", "", field).split("."):
-        section = next(k for k in (kind, *typing.get_args(kind)) if isinstance(k, type) and issubclass(k, Section))
-        kind = typing.get_type_hints(section)[name]
-    return list(_words(kind))
-
-
-def _words(kind: Any) -> Iterator[str]:
+def _choices(kind: Any) -> Iterator[str]:
+    """The words that a value, or a part of it, may be."""
     for part in typing.get_args(kind):
-        yield from [part] if typing.get_origin(kind) is typing.Literal else _words(part)
+        yield from [part] if typing.get_origin(kind) is Literal else _choices(part)
 
 
 def _line(lines: dict[str, int], field: str) -> int:

@@ -127,6 +127,31 @@ def test_config_check_reads_the_login_file(run: Run, tmp_path: Path) -> None:
     assert f"{tmp_path / 'login'} (zookeeper.auth_file)" in done.err
 
 
+@pytest.mark.parametrize(("command", "files_of_api"), [("config check", True), ("run", False)])
+def test_all_that_is_wrong_is_listed_at_once(run: Run, tmp_path: Path, command: str, files_of_api: bool) -> None:
+    """A wrong setting, names that are unknown and files that are missing; one error hid all others."""
+    file = tmp_path / "c.yaml"
+    file.write_text(
+        "decide: {mode: actt}\n"
+        "zookeeper: {hosts: 'zk1:2181/storm', auth_file: login}\n"
+        "planner: {name: nosuch, first_plan: other}\n"
+        "api: {tokens_file: tokens}\n"
+    )
+    done = run(*command.split(), file)
+    assert done.code == 2
+    begins = [
+        f"stormpilot: {file}:1: decide.mode: 'actt', expected",
+        f"{file}: zookeeper.hosts: ",
+        f"{tmp_path / 'login'} (zookeeper.auth_file): ",
+        f"{file}: planner.name: ",
+        f"{file}: planner.first_plan: ",
+    ]
+    places = [done.err.find(begin) for begin in begins]
+    assert places[0] == 0
+    assert places == sorted(places), done.err
+    assert (str(tmp_path / "tokens") in done.err) is files_of_api
+
+
 @pytest.mark.parametrize("command", ["config check", "run"])
 @pytest.mark.parametrize(
     ("setting", "said"),
