@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import sys
@@ -32,7 +33,7 @@ def read_model(path: Path) -> Model:
     """Read `model.json`; `UsageError` names the file, the line or the field, and what was expected."""
     from stormpilot.model.values import Model
 
-    model = _decoded(path, read(path, "model"), Model)
+    model = _decoded(path, read(path, "model"), Model, "a model (model.json)")
     if model.schema != 1:
         raise UsageError(f"{path}: schema: this version reads 1, the file has {model.schema}")
     return model
@@ -42,7 +43,7 @@ def read_plan(path: Path) -> Plan:
     """Read `plan.json`; `UsageError` names the file, the line or the field, and what was expected."""
     from stormpilot.model.values import Plan
 
-    plan = _decoded(path, read(path, "plan"), Plan)
+    plan = _decoded(path, read(path, "plan"), Plan, "a plan (plan.json)")
     if plan.schema != 1:
         raise UsageError(f"{path}: schema: this version reads 1, the file has {plan.schema}")
     return plan
@@ -212,7 +213,7 @@ def make_folder(path: Path, option: str) -> None:
         raise UsageError(f"{path}: cannot write into this folder for {option}: {os.strerror(errno.EACCES)}")
 
 
-def _decoded(path: Path, data: bytes, kind: type[T]) -> T:
+def _decoded(path: Path, data: bytes, kind: type[T], expected: str) -> T:
     try:
         check_shape(data, DEEPEST)
         return msgspec.json.decode(data, type=kind)
@@ -220,11 +221,22 @@ def _decoded(path: Path, data: bytes, kind: type[T]) -> T:
         raise UsageError(f"{path}: {e}") from e
     except msgspec.ValidationError as e:
         text, _, where = str(e).partition(" - at `")
-        raise UsageError(f"{path}: {where.rstrip('`').removeprefix('$.') or 'the whole file'}: {text}") from e
+        check_kind(path, data, expected)
+        raise UsageError(f"{path}: {where.rstrip('`').removeprefix('$.') or f'expected {expected}'}: {text}") from e
     except msgspec.DecodeError as e:
         raise UsageError(f"{path}:{line_of(data, e)}: {malformed(data, e)}") from e
     except UnicodeDecodeError as e:
         raise UsageError(f"{path}: not UTF-8: {e.reason}") from e
+
+
+def check_kind(path: Path, data: bytes, expected: str) -> None:
+    """`UsageError` for a JSON file that looks like one of another kind."""
+    from stormpilot.config.reading import looks_like
+
+    with contextlib.suppress(msgspec.ValidationError):
+        looks = looks_like(msgspec.json.decode(data, type=dict[str, msgspec.Raw]))
+        if looks not in ("", expected):
+            raise UsageError(f"{path}: looks like {looks}, expected {expected}")
 
 
 def malformed(data: bytes, error: msgspec.DecodeError) -> str:

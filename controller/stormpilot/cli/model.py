@@ -14,6 +14,7 @@ from stormpilot.cli.figures import metric_text
 from stormpilot.cli.files import (
     DEEPEST,
     STDIN,
+    check_kind,
     check_outputs,
     compiled_model,
     line_of,
@@ -61,6 +62,7 @@ def validate(
         raise UsageError(f"{model}: not UTF-8: {e.reason}") from e
     except msgspec.DecodeError as e:
         raise UsageError(f"{model}:{line_of(data, e)}: {malformed(data, e)}") from e
+    check_kind(model, data, "a model (model.json)")
     found, problems = checked(document)
     errors = sum(p.level == "error" for p in problems)
     warnings = len(problems) - errors

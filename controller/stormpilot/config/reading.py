@@ -6,7 +6,7 @@ import contextlib
 import difflib
 import re
 import typing
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -92,13 +92,20 @@ def _other_file(root: yaml.Node) -> str:
     if not isinstance(root, yaml.MappingNode):
         return ""
     keys = [str(key.value) for key, _ in root.value]
-    if "topologies" in keys:
-        return "a model (model.json)" if "supervisors" in keys else "a plan (plan.json)"
+    if looks := looks_like(keys):
+        return looks
     if any(key in Config.__struct_fields__ or key in RENAMED for key in keys):
         return ""
     if sum(key.startswith(STORM_KEYS) for key in keys) > len(keys) / 2:
         return "storm.yaml"
     return "another file (its first level has none of our sections)" if len(keys) > MOST_UNKNOWN else ""
+
+
+def looks_like(keys: Collection[str]) -> str:
+    """Kind of a file for the commands that need no cluster, by the keys of its first level; empty: none of them."""
+    if "topologies" in keys:
+        return "a model (model.json)" if {"supervisors", "traffic"} & set(keys) else "a plan (plan.json)"
+    return "a topology to size" if {"components", "vms"} <= set(keys) else ""
 
 
 def yaml_problem(error: yaml.YAMLError) -> str:

@@ -19,7 +19,7 @@ import networkx as nx
 import yaml
 from msgspec import Meta
 
-from stormpilot.config.reading import read_yaml, yaml_problem
+from stormpilot.config.reading import looks_like, read_yaml, yaml_problem
 from stormpilot.config.section import NAME, in_words
 from stormpilot.errors import UsageError
 from stormpilot.sizing.performance import Performance
@@ -28,6 +28,8 @@ MOST_NODES = 1_000_000
 """Values of a YAML file, with what its aliases repeat."""
 ALIKE = 0.05
 """Part by which a slot may differ from the one that a model was measured on."""
+PARTS = ("rate_tps", "components", "models", "slot", "vms")
+"""Keys of which a topology to size has at least one."""
 Name = Annotated[str, Meta(min_length=1)]
 Grouping = Literal["SHUFFLE", "LOCAL_OR_SHUFFLE", "FIELDS"]
 Shuffle = Literal["local", "even"]
@@ -165,6 +167,12 @@ def parse(text: str, where: str, other: Callable[[str], Problem] | None = None) 
             raise UsageError(f"{where}: not valid YAML: {e}") from e
         for line_number, key in _repeated(root):
             raise UsageError(f"{where}:{line_number}: {key}: given twice")
+    if not isinstance(value, dict) or not set(PARTS) & set(value):
+        looks = looks_like(value) if isinstance(value, dict) else ""
+        raise UsageError(
+            f"{where}: {f'looks like {looks}, ' if looks else ''}expected a topology to size, "
+            f"with {', '.join(PARTS)} and its name"
+        )
     measured_on = _include(value, root, where, other)
     try:
         found = msgspec.convert(value, Problem)

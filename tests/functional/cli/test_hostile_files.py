@@ -17,6 +17,7 @@ from doubles.models import SPREAD, model, topology
 from stormpilot import cli
 
 SOUND: dict[str, Any] = json.loads(msgspec.json.encode(model(topology(SPREAD))))
+SIZING = Path(__file__).resolve().parents[3] / "docs" / "reference" / "sizing.example.yaml"
 DEEP = b'{"schema":1,"supervisors":[],"topologies":[],"x":' + b"[" * 100_000 + b"]" * 100_000 + b"}"
 
 
@@ -205,3 +206,26 @@ def test_what_is_no_file_of_that_kind_is_said_before_it_is_read(
         said = "is a directory"  # (the option says so)
     found = run(*(name if a == "FILE" else a for a in arguments))
     assert (found.code, name in found.err, said in found.err) == (2, True, True), found.err
+
+
+@pytest.mark.parametrize(
+    ("command", "document", "said"),
+    [
+        ("plan compute -m", "{}", "expected a model (model.json): Object missing required field `supervisors`"),
+        ("plan compute -m", '{"topologies": []}', "looks like a plan (plan.json), expected a model (model.json)"),
+        ("model validate", '{"topologies": []}', "looks like a plan (plan.json), expected a model (model.json)"),
+        ("model show", '{"components": [], "vms": []}', "looks like a topology to size, expected a model (model.json)"),
+        (
+            f"predict {SIZING} --plan",
+            '{"topologies": [{"id": "a", "workers": 1}], "supervisors": [], "traffic": []}',
+            "looks like a model (model.json), expected a plan (plan.json)",
+        ),
+        (f"predict {SIZING} --plan", "{}", "expected a plan (plan.json): Object missing required field `topologies`"),
+    ],
+)
+def test_a_file_of_another_kind_is_told_which_one_is_expected(
+    run: Run, tmp_path: Path, command: str, document: str, said: str
+) -> None:
+    (tmp_path / "f.json").write_text(document)
+    done = run(*command.split(), tmp_path / "f.json")
+    assert (done.code, done.err) == (2, f"stormpilot: {tmp_path / 'f.json'}: {said}")

@@ -84,9 +84,22 @@ def test_broken_json_names_the_line() -> None:
     assert error('{\n"name": \n}', "size.json").startswith("size.json:3: not valid JSON")
 
 
-@pytest.mark.parametrize("text", ["", "- 1", "just words"])
-def test_something_else_than_an_object_is_refused(text: str) -> None:
-    assert "expected names with values (name: value)" in error(text)
+@pytest.mark.parametrize(
+    ("text", "looks"),
+    [
+        ("", ""),
+        ("- 1", ""),
+        ("just words", ""),
+        ("{}", ""),
+        ("zookeeper: {hosts: a}", ""),
+        ('{"schema": 1, "supervisors": [], "topologies": [], "traffic": []}', "looks like a model (model.json), "),
+        ('{"schema": 1, "planner": "best", "topologies": []}', "looks like a plan (plan.json), "),
+    ],
+)
+def test_a_file_of_another_kind_is_told_which_one_is_expected(text: str, looks: str) -> None:
+    assert error(text) == (
+        f"size.yaml: {looks}expected a topology to size, with rate_tps, components, models, slot, vms and its name"
+    )
 
 
 def test_a_share_of_the_rate_is_of_sources_only() -> None:
