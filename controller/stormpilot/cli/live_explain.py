@@ -53,7 +53,7 @@ def explain(
 
     settings = live.settings or Config()
     with live.reading() as (_, seen):
-        i = topology_ref(seen.topologies, topology).id
+        i = topology_ref(seen.topologies, topology, seen.unreadable_topologies).id
     planned: PlanMessage | None = None
     found: Explained | None = None
     unmeasured = ""
@@ -62,7 +62,7 @@ def explain(
         readiness = belief.readiness.get(i)
         unmeasured = "" if readiness is None or readiness.ready else readiness.text
         with live.reading() as (_, seen):  # there may have been a cycle meanwhile
-            i = topology_ref(seen.topologies, i).id
+            i = topology_ref(seen.topologies, i, seen.unreadable_topologies).id
         with live.operator() as operator:
             planned = proposed(operator.zookeeper, operator.paths, i)
         found = explained(belief.model, i, settings, planned)

@@ -72,7 +72,9 @@ class Operator:
 
     def topology(self, name_or_id: str) -> TopologySnapshot:
         """The running topology of that name or id: see `topology_ref`."""
-        return topology_ref(self.topologies(), name_or_id)
+        found = self.snapshots()
+        unread = [i for i, s in found.items() if s is None]
+        return topology_ref({i: s for i, s in found.items() if s is not None}, name_or_id, unread)
 
     def topology_name(self, name_or_id: str | None) -> str | None:
         """The name that a setting goes by; None (all topologies) stays None.

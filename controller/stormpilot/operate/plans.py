@@ -41,7 +41,7 @@ def published_plan(zookeeper: ZooKeeper, paths: Paths, topology: str, now_ms: in
     seen = Reader(zookeeper, paths).read()
     if seen.cluster is None:
         raise RefusedError(NO_SNAPSHOT)
-    i = topology_ref(seen.topologies, topology).id
+    i = topology_ref(seen.topologies, topology, seen.unreadable_topologies).id
     found = seen.plans.get(i)
     if found is not None and found.message is None:
         raise RefusedError(f"the published plan cannot be read: {seen.problems[paths.plan(i)]}")

@@ -287,7 +287,7 @@ def resizing(
     known = {t.id: t for t in nimbus.topologies()}  # after the snapshots: so it has all that live
     gone = {i: t.name for i, t in seen.topologies.items() if i not in known}
     seen = _without(seen, gone)
-    running = topology_ref(seen.topologies, topology)
+    running = topology_ref(seen.topologies, topology, seen.unreadable_topologies)
     refuse_paused(seen, running.name)
     conf = nimbus.conf()
     if not seen.contenders:

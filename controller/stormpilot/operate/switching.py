@@ -107,7 +107,7 @@ def switching(
     seen = reader.read()
     if seen.cluster is None:
         raise RefusedError(NO_SNAPSHOT)
-    snapshot = topology_ref(seen.topologies, topology)
+    snapshot = topology_ref(seen.topologies, topology, seen.unreadable_topologies)
     refuse_paused(seen, snapshot.name)
     under_way = rollout(operator, snapshot.id)
     if under_way is not None and under_way.running:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from stormpilot.errors import RefusedError, UsageError
 from stormpilot.messages.core import TopologySnapshot
+from stormpilot.printable import listed
 
 NO_TOPOLOGIES = "(the scheduler plug-in tells of none; where topologies run, stormpilot doctor tells what is wrong)"
 
@@ -24,7 +25,9 @@ def check_reference(name_or_id: str | None) -> None:
         raise UsageError(f"{name_or_id!r} is not the name of a topology")
 
 
-def topology_ref(topologies: Mapping[str, TopologySnapshot], name_or_id: str) -> TopologySnapshot:
+def topology_ref(
+    topologies: Mapping[str, TopologySnapshot], name_or_id: str, unread: Collection[str] = ()
+) -> TopologySnapshot:
     """The topology with that id, else the newest with that name.
 
     Nimbus keeps the snapshot of a killed topology for a while: of several with one name the last launched counts.
@@ -35,6 +38,8 @@ def topology_ref(topologies: Mapping[str, TopologySnapshot], name_or_id: str) ->
         Snapshots by topology id.
     name_or_id
         A full id or a full name.
+    unread
+        Ids of the topologies whose snapshot cannot be read: the name may be that of one of them.
 
     Raises
     ------
@@ -47,7 +52,9 @@ def topology_ref(topologies: Mapping[str, TopologySnapshot], name_or_id: str) ->
     named = [s for s in topologies.values() if s.name == name_or_id]
     if by_id is None and not named:
         names = ", ".join(sorted({s.name for s in topologies.values()}))
-        there = f"(there are: {names})" if names else NO_TOPOLOGIES
+        told = [f"there are: {names}"] if names else []
+        told += [f"{listed(sorted(unread))} cannot be read"] if unread else []
+        there = f"({'; '.join(told)})" if told else NO_TOPOLOGIES
         raise UnknownTopologyError(f"no topology is named {name_or_id!r} {there}")
     by_name = max(named, key=lambda s: (s.launched_at_ms, s.id), default=None)
     if by_id is not None and by_name is not None and by_id.name != name_or_id:

@@ -95,6 +95,19 @@ def test_unknown_topology_is_refused_with_the_names_there_are() -> None:
         topology_ref({}, "nights")
 
 
+def test_unknown_topology_is_not_denied_where_topologies_cannot_be_read() -> None:
+    """It was: "the plug-in tells of none", of a cluster full of topologies that this login may not read."""
+    with pytest.raises(UnknownTopologyError, match=r"named 'nights' \(words-1-1, words-2-1 cannot be read\)"):
+        topology_ref({}, "nights", ["words-2-1", "words-1-1"])
+    world = operator(snapshot(OLD))
+    world.zookeeper.put(PATHS.topology("words-1-1"), b"{")  # type: ignore[attr-defined]
+    at = r"\(there are: flights; words-1-1 cannot be read\)"
+    with pytest.raises(UnknownTopologyError, match=at):
+        world.topology("nights")
+    with pytest.raises(UnknownTopologyError, match=at):
+        published_plan(world.zookeeper, PATHS, "nights")
+
+
 def test_settings_given_by_id_hold_for_the_topology_of_that_id() -> None:
     o = operator(*RESUBMITTED.values())
     changes = [operate.mode(o, "act", NEW), operate.pause(o, NEW), operate.pin(o, NEW, "sink", "b")]
