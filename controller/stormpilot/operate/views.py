@@ -37,7 +37,7 @@ class HistoryStep(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 class Remaining(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Executors that still run on a host by topology name, and the decision for each since the host is drained.
 
-    `there`: whether a supervisor is on a host of that name now.
+    `there`: whether a supervisor is on a host of that name now, as far as that is known.
     """
 
     host: str
@@ -45,7 +45,7 @@ class Remaining(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     executors: dict[str, int]
     decisions: dict[str, str] = {}
     unread: str = ""
-    """Topologies that cannot be read, in words: they may run there."""
+    """What cannot be read, in words: topologies, which may run there, or the cluster snapshot."""
 
     @property
     def total(self) -> int:
@@ -190,8 +190,9 @@ def draining(operator: Operator, host: str) -> Remaining:
     left: dict[str, int] = {}
     snapshots = operator.snapshots()
     for snapshot in (s for s in snapshots.values() if s is not None):
-        if n := executors_on(snapshot, host, hosts):
+        if cluster is not None and (n := executors_on(snapshot, host, hosts)):
             left[snapshot.name] = left.get(snapshot.name, 0) + n
     held = {t: s for t, s in decisions.items() if t in left}
-    there = host in hosts.values()
-    return Remaining(host=host, there=there, executors=left, decisions=held, unread=unread_names(snapshots))
+    unread = "the cluster snapshot cannot be read" if cluster is None else unread_names(snapshots)
+    there = cluster is None or host in hosts.values()
+    return Remaining(host=host, there=there, executors=left, decisions=held, unread=unread)

@@ -162,6 +162,13 @@ def test_host_is_not_called_empty_where_a_topology_cannot_be_read(world: World) 
     assert text == "host-c: is drained, and not known to be empty: words-1-1 cannot be read"
 
 
+def test_host_is_not_called_empty_or_without_supervisor_where_the_cluster_cannot_be_read(world: World) -> None:
+    drain(world.operator(), "host-a")
+    world.zookeeper.put(PATHS.cluster, b"{")
+    found = draining(world.operator(), "host-a")
+    assert (found.there, found.executors, found.unread) == (True, {}, "the cluster snapshot cannot be read")
+
+
 def test_include_of_no_component_is_not_that_of_all(world: World) -> None:
     """A variable of a script that is not set."""
     exclude(world.operator(), "host-a", "flights")
