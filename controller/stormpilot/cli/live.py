@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Concatenate, ParamSpec, TypeVa
 
 import typer
 
-from stormpilot.cli.output import Format, FormatOption, print_json
+from stormpilot.cli.output import Format, FormatOption, note, print_json
 from stormpilot.errors import UnreachableError, UsageError
 from stormpilot.zookeeper.hosts import check_hosts
 from stormpilot.zookeeper.login import Login
@@ -83,6 +83,15 @@ class Live:
         from stormpilot.config import load
 
         return load(self.config)
+
+    @functools.cached_property
+    def judging_settings(self) -> Config:
+        """The settings to judge by; without `--config` the defaults, and a note on stderr says so."""
+        from stormpilot.config import Config
+
+        if self.settings is None:
+            note("judged by default settings: --config controller.yaml judges by those of the controller")
+        return self.settings or Config()
 
     @property
     def as_table(self) -> bool:

@@ -42,7 +42,6 @@ def explain(
     by the traffic that they will send (planner.traffic of --config; flow by default). The newest
     proposed plan is explained where it is not applied, else the present placement.
     """
-    from stormpilot.config import Config
     from stormpilot.decide.gates import gates
     from stormpilot.decide.remedies import remedy
     from stormpilot.operate.explanation import explained
@@ -51,7 +50,6 @@ def explain(
     from stormpilot.operate.status import controller as controller_shown
     from stormpilot.operate.topology_ref import topology_ref
 
-    settings = live.settings or Config()
     with live.reading() as (_, seen):
         i = topology_ref(seen.topologies, topology, seen.unreadable_topologies).id
     planned: PlanMessage | None = None
@@ -65,7 +63,7 @@ def explain(
             i = topology_ref(seen.topologies, i, seen.unreadable_topologies).id
         with live.operator() as operator:
             planned = proposed(operator.zookeeper, operator.paths, i)
-        found = explained(belief.model, i, settings, planned)
+        found = explained(belief.model, i, live.judging_settings, planned)
         found, unmeasured = judgeable(found, unmeasured, measure)
     now_ms = clock.now_ms()
     controller = controller_shown(live.where.paths, seen, now_ms)
@@ -103,7 +101,7 @@ def explain(
         if found is not None and found.executors:
             say("")
             now = {} if planned is None else {e.start: (e.supervisor, e.port) for e in seen.topologies[i].executors}
-            _placement(found, planned, settings.decide.fill_ratio, everything, now)
+            _placement(found, planned, live.judging_settings.decide.fill_ratio, everything, now)
 
     live.answer(answer, table)
 

@@ -95,7 +95,7 @@ def what_if(
         {"--output": output, "--changed-model": changed_model}, {"--model": given, "--new-topology": new_topology}
     )
     read = _live(live, measure) if given is None else compiled_model(given).model
-    traffic = "flow" if live.settings is None else live.settings.planner.traffic
+    traffic = live.judging_settings.planner.traffic
 
     interrupted = False
 
@@ -159,7 +159,6 @@ def _live(live: Live, measure_s: float) -> Model:
 
 def measured_model(live: Live, measure_s: float) -> ModelWithReadiness:
     """The model of what runs, measured for so many seconds, which are counted down."""
-    from stormpilot.config import Config
     from stormpilot.operate import Operator
     from stormpilot.operate.live import live_model
 
@@ -169,7 +168,7 @@ def measured_model(live: Live, measure_s: float) -> ModelWithReadiness:
         return live_model(
             Operator(connection, live.where.paths, user()),
             measure_s,
-            live.settings or Config(),
+            live.judging_settings,
             (lambda left_s: shown.update(f"{left_s:.0f} s left")) if shown.live else lambda _: None,
         )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -16,6 +17,7 @@ from doubles.snapshots import cluster
 from doubles.snapshots import topology as snapshot
 from stormpilot.cli import app, live
 from stormpilot.cli.live_explain import _decision, judgeable, why_placed
+from stormpilot.cli.output import Format
 from stormpilot.config import Config
 from stormpilot.decide.reasons import Reason
 from stormpilot.decide.remedies import UNITS
@@ -161,3 +163,18 @@ def test_a_decision_of_a_controller_that_is_down_is_told_as_one(monkeypatch: pyt
     assert "what it decided last: flights: mode advise, set by operator, for all" in text
     shown = json.loads(CliRunner().invoke(app, ["explain", "flights", "--measure", "0", "-f", "json"]).output)
     assert (shown["controller"]["up"], shown["decision"]["mode"]) == (False, "advise")
+
+
+def test_that_default_settings_judge_is_said_once_where_no_configuration_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`explain` and `what-if` judged by other settings than the controller, without a word."""
+    where = live.place("127.0.0.1:2181", None, None)
+    given = live.Live(where, Format.json, None)
+    assert given.judging_settings == given.judging_settings == Config()
+    said = capsys.readouterr()
+    assert said.err == "judged by default settings: --config controller.yaml judges by those of the controller\n"
+    assert said.out == ""
+    (tmp_path / "c.yaml").write_text("planner: {traffic: measured}")
+    assert live.Live(where, Format.json, tmp_path / "c.yaml").judging_settings.planner.traffic == "measured"
+    assert capsys.readouterr().err == ""
