@@ -37,7 +37,7 @@ def doctor(
 
     where, settings = live.where, live.settings
     signs = None if settings is None else settings.publish.plan_key_file is not None
-    exposed = {} if settings is None else exposed_files(settings)
+    exposed = {} if settings is None or live.config is None else exposed_files(settings, live.config)
     evidence = doctors.gather(where.hosts, where.paths, where.login, nimbus, nimbus_login(nimbus_jaas), signs, exposed)
     findings = doctors.examine(evidence)
     counts = {level: sum(f.level is level for f in findings) for level in doctors.Level}

@@ -28,8 +28,10 @@ def described_openly(config: Config) -> dict[str, Any]:
     """Every setting by its dotted path, without tokens in addresses, logins, and hashes of passwords."""
     values = dict(describe(config))
     if url := values["notify.url"]:
-        scheme, _, rest = without_login(str(url)).partition("://")
-        values["notify.url"] = f"{scheme}://{rest.partition('/')[0]}/{SECRET}"
+        address = without_login(str(url))
+        scheme, _, rest = address.partition("://")
+        host = rest.partition("/")[0].partition("#")[0]
+        values["notify.url"] = url if f"{scheme}://{host}" in (url, url.rstrip("/")) else f"{scheme}://{host}/{SECRET}"
     if directory := values["traffic_log.dir"]:
         values["traffic_log.dir"] = without_login(str(directory))
     scheme, _, who = str(values["zookeeper.nimbus_acl"] or "").partition(":")
@@ -38,15 +40,18 @@ def described_openly(config: Config) -> dict[str, Any]:
     return values
 
 
-def exposed_files(config: Config) -> dict[str, str]:
+def exposed_files(config: Config, file: Path) -> dict[str, str]:
     """Files with passwords or keys that every user of this machine can read, by setting.
 
+    `file` is that of the configuration, which may hold some itself: in addresses, or the hash of one.
     Not those that are mounted read-only, as into containers: other users are not there, and whoever mounts them says
     who may read them.
     """
-    values = dict(describe(config))
-    files = {key: values[key] for key in SECRET_FILES if values[key]}
-    return {key: file for key, file in files.items() if _readable_by_all(Path(file))}
+    values, shown = dict(describe(config)), described_openly(config)
+    files = {key: str(values[key]) for key in SECRET_FILES if values[key]}
+    if inline := [key for key in values if shown[key] != values[key]]:
+        files[", ".join(inline)] = str(file)
+    return {keys: path for keys, path in files.items() if _readable_by_all(Path(path))}
 
 
 def _readable_by_all(path: Path) -> bool:

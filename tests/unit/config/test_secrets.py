@@ -89,12 +89,35 @@ def test_files_with_secrets_that_everybody_can_read_are_named() -> None:
             (folder / f"{mode:o}").write_text("storm:secret")
             (folder / f"{mode:o}").chmod(mode)
         text = f"zookeeper: {{auth_file: {folder}/644}}\npublish: {{plan_key_file: {folder}/640}}"
-        config = parse(text, "c.yaml")
-        assert exposed_files(config) == {}, "others cannot enter the folder"
+        config, other = parse(text, "c.yaml"), folder / "644"
+        assert exposed_files(config, other) == {}, "others cannot enter the folder"
         folder.chmod(0o755)
-        assert exposed_files(config) == {"zookeeper.auth_file": f"{folder}/644"}
+        assert exposed_files(config, other) == {"zookeeper.auth_file": f"{folder}/644"}
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(os, "statvfs", lambda _: SimpleNamespace(f_flag=os.ST_RDONLY | os.ST_NOSUID))
-            assert exposed_files(config) == {}, "a secret of Kubernetes, or the key of the compose cluster"
+            assert exposed_files(config, other) == {}, "a secret of Kubernetes, or the key of the compose cluster"
         (folder / "644").unlink()
-        assert exposed_files(config) == {}
+        assert exposed_files(config, other) == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "keys"),
+    [
+        (SECRETIVE.replace("auth_file: login", "jaas_file: jaas"), "zookeeper.nimbus_acl, notify.url"),
+        ("traffic_log: {dir: 's3a://KEY:SECRET@bucket/x'}", "traffic_log.dir"),
+        ("notify: {url: 'https://hooks.example?token=SECRET'}", "notify.url"),
+        ("notify: {url: 'https://hooks.example/#SECRET'}", "notify.url"),
+        ("notify: {url: 'https://hooks.example/'}\ntraffic_log: {dir: 's3a://bucket/x'}", None),
+        ("zookeeper: {jaas_file: jaas, nimbus_acl: 'sasl:storm'}", None),
+    ],
+)
+def test_a_configuration_with_secrets_that_everybody_can_read_is_named(text: str, keys: str | None) -> None:
+    """Doctor looked at the files that it names alone."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as name:  # pytest's own folders let nobody else in
+        file = Path(name) / "controller.yaml"
+        file.write_text(text)
+        file.parent.chmod(0o755)
+        file.chmod(0o644)
+        assert exposed_files(parse(text, str(file)), file) == ({} if keys is None else {keys: str(file)})
+        file.chmod(0o640)
+        assert exposed_files(parse(text, str(file)), file) == {}
