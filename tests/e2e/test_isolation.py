@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterator, Mapping
 import pytest
 
 from benchmarks.control.live import lose_host
+from invariants import never
 from java_topologies import java_jar, submit_java
-from scene import MISSED_SOON, PATHS, STORMPILOT, Scene, Slot, never, scene_on, until
+from scene import MISSED_SOON, PATHS, STORMPILOT, Scene, Slot, scene_on, until
 from stormpilot.local.spec import ClusterSpec
 from stormpilot.messages.core import TopologySnapshot
 

@@ -12,8 +12,9 @@ import msgspec
 import pytest
 
 from benchmarks.control.live import lose_host
+from invariants import never
 from java_topologies import java_jar, submit_java
-from scene import MISSED_SOON, PATHS, ROUND_S, STORMPILOT, Scene, Slot, never, scene_on, until
+from scene import MISSED_SOON, PATHS, ROUND_S, STORMPILOT, Scene, Slot, scene_on, until
 from stormpilot.local.spec import ClusterSpec
 from stormpilot.messages.core import ClusterSnapshot
 from stormpilot.model.values import Plan

@@ -1,4 +1,4 @@
-"""A real cluster with a topology under a plan of ours, and what must hold there whatever breaks.
+"""A real cluster with a topology under a plan of ours.
 
 Used by the end-to-end tests: they share one cluster, and each leaves it as it found it.
 """
@@ -10,17 +10,16 @@ import os
 import shutil
 import subprocess
 import sys
-import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
 import yaml
-from kazoo.exceptions import KazooException, NoNodeError
+from kazoo.exceptions import NoNodeError
 
 from stormpilot.config import LoadSection
 from stormpilot.local.cluster import LocalCluster
@@ -34,8 +33,7 @@ from stormpilot.messages.core import (
     TopologySnapshot,
     decode,
 )
-from stormpilot.model.values import Model, Plan, TopologyPlan
-from stormpilot.model.violations import violations
+from stormpilot.model.values import Model
 from stormpilot.nimbus import Nimbus
 from stormpilot.observe.build import build
 from stormpilot.submit import submit_topology
@@ -60,8 +58,6 @@ MISSED_SOON = {
 
 Within less, a worker that is slow to start on a busy machine counts as lost: its start is given up, and begun again on
 another port, for ever."""
-LOAD_CONSTRAINTS = {"cpu", "memory"}
-"""Constraints of the planner's own, which the plug-in does not know."""
 
 Slot = tuple[str, int]
 
@@ -307,102 +303,6 @@ class Scene:
         snapshots = {i: self.message(PATHS.topology(i), TopologySnapshot) for i in ids}
         cluster: ClusterSnapshot = self.message(PATHS.cluster, ClusterSnapshot)
         return build(cluster, {i: s for i, s in snapshots.items() if s}, {}, LoadSection(), 1.0, 0).model
-
-
-@contextmanager
-def invariants(
-    scene: Scene,
-    *,
-    may_restart: Collection[Slot] = (),
-    nimbus_may_end: bool = False,
-    unplaced_s: float = 0.0,
-) -> Iterator[None]:
-    """Break something inside; what must hold meanwhile and afterwards, else the test fails.
-
-    - Nimbus stays the same process, unless the test ends it.
-    - No worker starts or ends, but those in the slots that the fault itself takes away.
-    - No executor is without a slot for longer than `unplaced_s`, by what Nimbus says every half second.
-    - What is applied in the end keeps every constraint that a plan must keep.
-    - The operator's settings are what they were.
-    """
-    workers, nimbus, settings = scene.workers(), scene.cluster.pid("nimbus"), scene.settings()
-    executors = {e.start for t in scene.model().topologies if t.id == scene.topology_id for e in t.executors}
-    watch = _Watch(scene, executors)
-    watch.start()
-    try:
-        yield
-    finally:
-        watch.stop()
-    assert watch.longest_unplaced_s <= unplaced_s, f"executors were unplaced for {watch.longest_unplaced_s:.1f} s"
-    if not nimbus_may_end:
-        assert scene.cluster.pid("nimbus") == nimbus, "Nimbus ended"
-    kept = {slot: pid for slot, pid in workers.items() if slot not in may_restart}
-    now = scene.workers()
-    assert {slot: now.get(slot) for slot in kept} == kept, "a worker restarted that need not"
-    assert scene.settings() == settings, "an operator's setting was changed"
-    assert set(scene.placed()) == executors
-    plan = scene.plan()
-    if plan is not None and scene.applied():
-        placement = TopologyPlan(
-            id=scene.topology_id,
-            workers=plan.workers,
-        )
-        model = scene.model()
-        alone = [t for t in model.topologies if t.id == scene.topology_id]
-        wrong = violations(
-            Model(supervisors=model.supervisors, topologies=alone, exclusions=model.exclusions),
-            Plan(topologies=[placement]),
-        )
-        assert [v for v in wrong if v.constraint not in LOAD_CONSTRAINTS] == []
-
-
-@contextmanager
-def never(scene: Scene, wrong: Callable[[Mapping[int, str], Mapping[int, Slot]], set[str]]) -> Iterator[None]:
-    """Nothing that Nimbus writes meanwhile is wrong, by executors' components and slots; looked at twice a second."""
-    found: set[str] = set()
-    stop = threading.Event()
-
-    def look() -> None:
-        while not stop.wait(0.5):
-            with suppress(KazooException, AttributeError):
-                found.update(wrong(scene.components(), scene.placed()))
-
-    watch = threading.Thread(target=look, daemon=True)
-    watch.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        watch.join(30)
-    assert found == set()
-
-
-class _Watch(threading.Thread):
-    """Looks every half second who is unplaced, as Nimbus wrote it; a time without ZooKeeper tells nothing."""
-
-    def __init__(self, scene: Scene, executors: set[int]) -> None:
-        super().__init__(daemon=True)
-        self._scene = scene
-        self._executors = executors
-        self._stopping = threading.Event()
-        self.longest_unplaced_s = 0.0
-
-    def run(self) -> None:
-        since: float | None = None
-        while not self._stopping.wait(0.5):
-            try:
-                whole = set(self._scene.placed()) == self._executors
-            except (KazooException, AttributeError, OSError):
-                since = None
-                continue
-            now = time.monotonic()
-            since = None if whole else since or now
-            if since is not None:
-                self.longest_unplaced_s = max(self.longest_unplaced_s, now - since)
-
-    def stop(self) -> None:
-        self._stopping.set()
-        self.join(30)
 
 
 Kind = TypeVar("Kind", bound=Scene)

@@ -9,7 +9,8 @@ import time
 
 import pytest
 
-from scene import PATHS, STORMPILOT, Scene, invariants, until
+from invariants import invariants
+from scene import PATHS, STORMPILOT, Scene, until
 
 MAY_UNSHARE = subprocess.run(["unshare", "-rm", "true"], capture_output=True, check=False).returncode == 0
 

@@ -11,7 +11,8 @@ from contextlib import contextmanager, suppress
 from kazoo.exceptions import KazooException, NoNodeError
 
 from doubles.hostile import bombs, hostile
-from scene import PATHS, REPOSITORY, Scene, invariants, until
+from invariants import invariants
+from scene import PATHS, REPOSITORY, Scene, until
 from stormpilot.messages.core import ClusterSnapshot
 
 JUTE_BYTES = 0xFFFFF

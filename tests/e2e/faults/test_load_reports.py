@@ -10,7 +10,8 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from scene import PATHS, Scene, invariants, until
+from invariants import invariants
+from scene import PATHS, Scene, until
 from stormpilot.messages.core import decode, encode
 from stormpilot.messages.load import LoadReport, TaskLoad
 

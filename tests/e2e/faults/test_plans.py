@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from scene import PATHS, Scene, invariants, until
+from invariants import invariants
+from scene import PATHS, Scene, until
 from stormpilot.messages.core import Worker, plan_checksum
 
 Fields = dict[str, Any]

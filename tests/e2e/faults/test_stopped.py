@@ -9,7 +9,8 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
-from scene import PATHS, Scene, invariants, until
+from invariants import invariants
+from scene import PATHS, Scene, until
 from slow_proxy import SlowProxy
 
 LOG_BYTES = 4096

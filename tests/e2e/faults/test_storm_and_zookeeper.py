@@ -8,7 +8,8 @@ import time
 
 import pytest
 
-from scene import Scene, Slot, invariants, until
+from invariants import invariants
+from scene import Scene, Slot, until
 
 OUTAGE_S = 60
 UNPLACED_S = 10.0
