@@ -280,8 +280,8 @@ class _Case:
             if self.moved and self.gain > 0 and (rest_s := cool_down_after_repair(self.own.decide)) > 0:
                 text += f" ({self._falls()} under another plan: not within {rest_s:.0f} s, decide.repair_cool_down_s)"
         reason = Reason.REBALANCED if subject.rebalanced and not subject.degraded else Reason.REPAIR
-        act = self._act(reason, text)
-        return replace(act, moved_executors=0, restarted_workers=0, inter_node_tps=(self.now_tps, self.now_tps))
+        tps = (self.now_tps, self.now_tps)
+        return Decision(self.topology.id, subject.action, reason, text, inter_node_tps=tps, restarted_workers=0)
 
     def _cost(self) -> Decision | None:
         """GAIN_BELOW_COST when the move holds up more tuples than it saves."""

@@ -14,6 +14,7 @@ from stormpilot.decide.admit import TopologyState
 from stormpilot.decide.criteria import TopologyCriteria
 from stormpilot.decide.decision import Decision
 from stormpilot.decide.memory import Memory
+from stormpilot.decide.move_strategy import MoveStrategy
 from stormpilot.decide.reasons import Reason
 from stormpilot.messages.controller_state import Restart
 from stormpilot.model.values import Model
@@ -190,6 +191,16 @@ def test_repair_by_the_plug_in_is_kept_as_the_plan_when_nothing_better_is_found(
         ("a", 1, [(1, 1), (2, 2)]),
         ("b", 1, [(3, 3), (4, 4)]),
     ]
+
+
+def test_what_is_kept_holds_up_nothing_and_weighs_nothing() -> None:
+    """`explain` told what the planner's other plan would cost, as that of what was published."""
+    restarts = {"flights-1": MoveStrategy("restart", "no tuples of it are routed")}
+    for said in (status("degraded"), status("fallback", "SET_ASIDE")):
+        who = subject(plan=plan_message(), status=said)
+        kept = one(judged([who], HALF, config=DecideSection(gain_threshold_ratio=0.9), strategies=restarts))
+        assert (kept.action, kept.moved_executors, kept.restarted_workers) == ("publish", 0, 0)
+        assert (kept.strategy, kept.held_up, kept.trade_off) == (None, (0.0, 0.0), "")
 
 
 def test_degraded_topology_takes_a_better_plan_at_once_where_that_is_wanted() -> None:
