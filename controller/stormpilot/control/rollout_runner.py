@@ -312,12 +312,11 @@ class RolloutRunner:
         why = f"{after.entry.plan.plan_id}, step {after.step + 1} of {len(after.steps)}"
         table = self._table_step(t, found.routes, observation, why)
         last, ended = observation.seen.moves.get(t), None
-        if (
-            follow and last is not None and never_started(before, found, facts)
-        ):  # what was to be applied is: nothing is published
+        if follow and last is not None and never_started(before, found, facts):  # nothing is published: it was before
             waits_there = after.outcome == "TOO_LATE" and before.entry.effect is not None  # (nothing goes back twice)
             former = before.former if waits_there else []
             ended = not_started(last, facts.now_ms, self.current.config.verify, after.text, former)
+            self._tell_history(ended, name)  # before the end: where ZooKeeper goes away in between, it is found again
         if found.publish or found.withdraw:
             assert observation.belief is not None
             names = Names(self.name, self.publisher.epoch.number, self.new_id)
@@ -335,11 +334,6 @@ class RolloutRunner:
                 self.publisher.write([*own, *table])
             else:
                 self.publisher.follow(ended, [*own, *table])
-        if ended is not None and ended.plan_id is not None and (effect := effect_of(ended)) is not None:
-            try:
-                self.publisher.judge(t, ended.plan_id, effect)
-            except NOT_OURS as e:
-                log.warning("the history does not tell what became of a plan", topology=name, why=e)
         for text in found.messages:
             log.info("rollout", topology=name, plan=after.entry.plan.plan_id, text=text)
         if not after.running:
@@ -349,6 +343,15 @@ class RolloutRunner:
         elif after.phase != before.phase or after.step != before.step:
             say = log.warning if after.outcome not in ("", "DONE") else log.info
             say("rollout", topology=name, state=after.sentence(facts.now_ms))
+
+    def _tell_history(self, ended: MoveState, name: str) -> None:
+        """Write into the history what became of the plan of the last step; the others promise nothing."""
+        if ended.plan_id is None or (effect := effect_of(ended)) is None:
+            return
+        try:
+            self.publisher.judge(ended.topology_id, ended.plan_id, effect)
+        except NOT_OURS as e:
+            log.warning("the history does not tell what became of a plan", topology=name, plan=ended.plan_id, why=e)
 
     def _table_step(self, t: str, routes: Routes | None, observation: Observation, why: str) -> list[Step]:
         kept = observation.seen.tables.get(t)

@@ -204,3 +204,26 @@ def test_a_leader_that_ends_as_a_rollout_does_leaves_the_back_off(monkeypatch: p
     w.tell(80)
     assert w.moves(t).failures == 1
     assert "workers did not start at their new place" in w.moves(t).back_off_why
+
+
+def test_a_leader_that_ends_as_a_last_step_does_leaves_its_effect_in_the_history(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The end of the rollout was written, and then that of its plan, which stayed `being measured` for ever."""
+    w, t = rolling_jobs.world()
+    rolling_jobs.begun(w, t, "moving")
+    while w.rollout(t).step == 0:  # type: ignore[union-attr]
+        w.tell(2)
+    w.restart_s = 100_000
+
+    def away(*_: object) -> None:
+        raise UnreachableError("ZooKeeper is away")
+
+    monkeypatch.setattr(w.cycle.publisher, "judge", away)
+    with pytest.raises(UnreachableError):
+        w.tell(100)
+    w.new_leader()
+    w.tell(80)
+    effect = w.history(t)[1].effect
+    assert effect is not None
+    assert effect.verdict == "WORSE"
