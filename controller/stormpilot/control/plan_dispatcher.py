@@ -143,8 +143,8 @@ class PlanDispatcher:
             if way is None:
                 left.append(t)
                 continue
-            decision = outcome.decisions[t]
-            if decision.reason.row.notify == "rollback" and went_down(situation.moves[t]):
+            decision, measured = outcome.decisions[t], situation.topologies[t].not_ready is None
+            if decision.reason.row.notify == "rollback" and went_down(situation.moves[t]) and not measured:
                 way = RolloutSteps(MoveStrategy("restart", "its workers restart, since some do not stay up"))
             if decision.strategy is None or decision.strategy.how != way.strategy.how:
                 decision = replace(decision, strategy=way.strategy)

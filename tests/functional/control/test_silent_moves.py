@@ -85,6 +85,24 @@ def test_workers_that_went_silent_after_a_rollout_are_taken_back_by_a_restart(as
     assert w.state().restarts == [], "the time that it was down is none of a restart"
 
 
+def test_workers_that_came_back_by_themselves_are_rolled_back_without_a_restart() -> None:
+    """A rollback that is asked for later restarted them, since they had not stayed up after the move."""
+    w, t = rolling_jobs.world()
+    w.use(
+        msgspec.structs.replace(
+            w.config, verify=msgspec.structs.replace(w.config.verify, timeout_s=100, rollback=False)
+        )
+    )
+    rolling_jobs.begun(w, t)
+    while w.rollout(t).running:  # type: ignore[union-attr]
+        w.tell(2)
+    w.crash(t, 2, 3, back_after_s=200)
+    w.tell(300)
+    assert [e.kind for e in w.events] == [EventKind.ROLLOUT_DONE, EventKind.MOVE_WORSE]
+    operate.rollback(rolling_jobs.operator(w), t)
+    rolling_jobs.begun(w, t)
+
+
 @pytest.mark.parametrize("lost", [False, True])
 def test_a_node_on_which_workers_do_not_start_is_not_tried_again_and_again(lost: bool) -> None:
     """It was, after every cool-down; where the supervisor itself ends there is nothing to hold against the plan."""
