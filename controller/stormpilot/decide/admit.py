@@ -227,9 +227,9 @@ def held(subject: TopologyState, now_ms: int) -> Decision | None:
         return None
     what = "rolled back" if h.cause == "rollback" else f"plan {h.plan_id} was discarded"
     plan, answer = subject.plan, subject.answer
-    if h.cause == "rollback" and plan is not None and plan.reason_code == Reason.ROLLBACK and answer is not None:
-        refused = answer.state == "rejected"
-        what = f"the rollback was rejected ({answer.code}: {answer.text}), asked for" if refused else what
+    rolled_back = h.cause == "rollback" and plan is not None and plan.reason_code == Reason.ROLLBACK
+    if rolled_back and answer is not None and answer.state == "rejected":
+        what = f"the rollback was rejected ({answer.code}: {answer.text}), asked for"
     text = f"{what} by {h.by}" + (f" ({h.why})" if h.why else "")
     if h.end_ms is None:
         text = f"a hold that cannot be read, until `stormpilot replan {quote(subject.topology.name)}`"
@@ -305,20 +305,17 @@ def _repaired_by_others(subject: TopologyState, now_ms: int) -> Decision | None:
 def on_its_way(subject: TopologyState, config: DecideSection, now_ms: int) -> Decision | None:
     """PLAN_MOVING while the last plan is applied; PLAN_REJECTED when it was rejected or cannot be read."""
     plan, answer, t = subject.plan, subject.answer, subject.topology
-    cool_down_ms = int(config.cool_down_s * 1000)
     if subject.plan_problem is not None:
-        again_ms = subject.plan_since_ms + cool_down_ms
-        if now_ms < again_ms:
-            text = f"the published plan cannot be used, what runs goes on ({subject.plan_problem})"
-            return skip(t.id, Reason.PLAN_REJECTED, text, until_ms=again_ms)
-        return None
+        again_ms = subject.plan_since_ms + int(config.cool_down_s * 1000)
+        text = f"the published plan cannot be used, what runs goes on ({subject.plan_problem})"
+        return skip(t.id, Reason.PLAN_REJECTED, text, until_ms=again_ms) if now_ms < again_ms else None
     if plan is None or subject.torn:
         return None
-    age_ms = now_ms - subject.plan_since_ms
     if answer is None:
-        if age_ms < ANSWER_MS:
+        again_ms = subject.plan_since_ms + ANSWER_MS
+        if now_ms < again_ms:
             text = f"the scheduler plug-in has not answered to plan {plan.plan_id} yet"
-            return skip(t.id, Reason.PLAN_MOVING, text, until_ms=subject.plan_since_ms + ANSWER_MS)
+            return skip(t.id, Reason.PLAN_MOVING, text, until_ms=again_ms)
     elif answer.state in ("moving", "waiting"):
         return skip(t.id, Reason.PLAN_MOVING, f"plan {plan.plan_id} is being applied: {answer.text or answer.code}")
     elif answer.state == "rejected":
@@ -349,7 +346,6 @@ def _cooling_down(subject: TopologyState, config: DecideSection, now_ms: int) ->
     plan, answer = subject.plan, subject.answer
     if plan is None or subject.plan_problem is not None or subject.torn:
         return None
-    age_ms = now_ms - subject.plan_since_ms
     cool_down_s, what = config.cool_down_s, "the last plan"
     if answer is not None and answer.state == "rejected":
         rejections = 0 if subject.move is None else subject.move.rejections
@@ -359,17 +355,11 @@ def _cooling_down(subject: TopologyState, config: DecideSection, now_ms: int) ->
         what = f"the last of {rejections} plans that were rejected in a row"
     elif plan.reason_code == Reason.REPAIR:
         cool_down_s, what = cool_down_after_repair(config), "the plan that keeps what was repaired"
-    cool_down_ms = int(cool_down_s * 1000)
-    if subject.degraded or subject.rebalanced or subject.asked or age_ms >= cool_down_ms:
+    age_s, until_ms = (now_ms - subject.plan_since_ms) / 1000, subject.plan_since_ms + int(cool_down_s * 1000)
+    if subject.degraded or subject.rebalanced or subject.asked or now_ms >= until_ms:
         return None
-    return skip(
-        subject.topology.id,
-        Reason.COOL_DOWN,
-        f"{what} is {age_ms / 1000:.0f} s old",
-        value=age_ms / 1000,
-        threshold=cool_down_s,
-        until_ms=subject.plan_since_ms + cool_down_ms,
-    )
+    text = f"{what} is {age_s:.0f} s old"
+    return skip(subject.topology.id, Reason.COOL_DOWN, text, value=age_s, threshold=cool_down_s, until_ms=until_ms)
 
 
 def cool_down_after_repair(config: DecideSection) -> float:
