@@ -12,13 +12,14 @@ import itertools
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
 from doubles import snapshots
 from doubles.looks import Looks
 from doubles.memory_zookeeper import MemoryZooKeeper
+from doubles.stored import Stored
 from doubles.wanted import Slots, allowed
 from stormpilot.config import Config, parse
 from stormpilot.control import takeover
@@ -30,23 +31,10 @@ from stormpilot.control.situation import Situation
 from stormpilot.decide.events import Event
 from stormpilot.decide.report import CycleReport
 from stormpilot.instrument.latency import BOUNDS_MS
-from stormpilot.messages.controller_state import ControllerState
-from stormpilot.messages.core import (
-    ComponentPart,
-    ExecutorPart,
-    HistoryEntry,
-    Message,
-    PlanMessage,
-    StatusMessage,
-    TopologySnapshot,
-    decode,
-    encode,
-)
+from stormpilot.messages.core import ComponentPart, ExecutorPart, Message, StatusMessage, TopologySnapshot, encode
 from stormpilot.messages.handover import HANDOVER_KEY
 from stormpilot.messages.load import LoadReport, TaskLoad
-from stormpilot.messages.moves import MoveState
-from stormpilot.messages.rollouts import Rollout
-from stormpilot.messages.routes import STANDBY_KEY, Routes
+from stormpilot.messages.routes import STANDBY_KEY
 from stormpilot.model.values import Infeasible, Model, Plan
 from stormpilot.observe.observer import Observer
 from stormpilot.observe.reader import Reader
@@ -60,7 +48,6 @@ load: {window_s: 30, min_coverage_ratio: 0.9, settle_s: 4, cpu_by_place: false}
 decide: {mode: act, consecutive_hits: 1, cool_down_s: 120}
 """
 """Stories say by hand what an executor uses: it goes with the executor (`cpu_by_place: false`)."""
-Kind = TypeVar("Kind", bound=Message)
 POLL_S = 2
 REPORT_S = 4
 SPREAD: Slots = {("a", 6700): (1, 4, 6), ("b", 6700): (2, 3, 5)}
@@ -72,7 +59,7 @@ HALF: Slots = {("a", 6700): (1, 3, 6), ("b", 6700): (2, 4, 5)}
 STEADY = {(1, 2): 50.0, (1, 3): 50.0, (2, 4): 50.0, (3, 4): 50.0}
 
 
-class World:
+class World(Stored):
     """`tell(seconds)` lets time pass, a tick at a time, and says what was decided; `events` are all that were told."""
 
     tick_s = POLL_S
@@ -279,33 +266,6 @@ class World:
     def decision(self, topology_id: str):  # type: ignore[no-untyped-def]
         return self.reports[-1].decisions[topology_id]
 
-    def plan(self, topology_id: str) -> PlanMessage | None:
-        return self._read(self.paths.plan(topology_id), PlanMessage)
-
-    def proposal(self, topology_id: str) -> HistoryEntry | None:
-        return self._read(self.paths.proposal(topology_id), HistoryEntry)
-
-    def moves(self, topology_id: str) -> MoveState:
-        found = self._read(self.paths.moves(topology_id), MoveState)
-        assert found is not None
-        return found
-
-    def state(self) -> ControllerState:
-        found = self._read(self.paths.controller, ControllerState)
-        assert found is not None
-        return found
-
-    def routes(self, topology_id: str) -> Routes | None:
-        return self._read(self.paths.routes(topology_id), Routes)
-
-    def rollout(self, topology_id: str) -> Rollout | None:
-        return self._read(self.paths.rollout(topology_id), Rollout)
-
-    def history(self, topology_id: str) -> list[HistoryEntry]:
-        (names,) = self.zookeeper.children([self.paths.plan_history(topology_id)])
-        entries = (self._read(self.paths.plan_history(topology_id, n), HistoryEntry) for n in names)
-        return [e for e in entries if e is not None]
-
     def slots(self, topology_id: str) -> dict[tuple[str, int], tuple[int, ...]]:
         found: dict[tuple[str, int], tuple[int, ...]] = {}
         for e in self._topologies[topology_id].executors:
@@ -319,10 +279,6 @@ class World:
         self, model: Model, planner: str, params: Params, *, seed: int, left_s: Callable[[], float]
     ) -> Plan | Infeasible:
         return self.compute(model, planner, params)
-
-    def _read(self, path: str, kind: type[Kind]) -> Kind | None:
-        (node,) = self.zookeeper.read([path])
-        return None if node is None else decode(node.data, kind, path)
 
     def _put_controller(self, data: bytes) -> None:
         self.cycle.publisher.put(self.paths.controller, data)
