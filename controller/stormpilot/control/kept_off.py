@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from stormpilot.decide.budget import HOUR_MS
+from stormpilot.decide.effect import HOUR_MS
 from stormpilot.model.carried import core_mhz
 from stormpilot.model.compiled import Compiled
 

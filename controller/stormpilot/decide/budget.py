@@ -10,13 +10,12 @@ from dataclasses import replace
 
 from stormpilot.config import BudgetSection
 from stormpilot.decide.decision import Decision
+from stormpilot.decide.effect import HOUR_MS
 from stormpilot.decide.reasons import Reason
 from stormpilot.decide.restarts import restarting
 from stormpilot.messages.moves import Spent
 from stormpilot.model.values import Model, Topology, TopologyPlan
 from stormpilot.printable import counted
-
-HOUR_MS = 3_600_000
 
 
 def moved_executors(topology: Topology, plan: TopologyPlan) -> list[int]:

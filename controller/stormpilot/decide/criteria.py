@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from stormpilot.config import BudgetSection, DecideSection, NewSupervisorsSection, VerifySection
-from stormpilot.decide.budget import HOUR_MS, plans_within_the_hour
+from stormpilot.decide.budget import plans_within_the_hour
+from stormpilot.decide.effect import HOUR_MS
 from stormpilot.decide.expectation import Traffic
 from stormpilot.decide.move_strategy import MoveStrategy
 from stormpilot.messages.controller_state import Restart
@@ -97,6 +98,6 @@ class Criteria:
         return plans_within_the_hour(spent, self.now_ms, apart_s)
 
     def expected_s(self, topology_id: str) -> float:
-        """Time for which a gain is taken to last: `decide.payback_s`, or as the plans of the last hour lasted."""
+        """Time for which a gain is taken to last: `decide.payback_s`, less where plans of the last hour lasted less."""
         between_s = HOUR_MS / 1000 / (self.plans_within_the_hour(topology_id) + 1)
         return min(self.of(topology_id).decide.payback_s, between_s)

@@ -23,11 +23,10 @@ from functools import cached_property
 import msgspec
 
 from stormpilot.decide.admit import TopologyState, cool_down_after_repair
-from stormpilot.decide.budget import HOUR_MS
 from stormpilot.decide.closed_loop import LEAST_RISE, before_own_gain
 from stormpilot.decide.criteria import Criteria
 from stormpilot.decide.decision import Decision
-from stormpilot.decide.effect import LEAST_SAMPLES, Promise, noise_ratio
+from stormpilot.decide.effect import HOUR_MS, LEAST_SAMPLES, Promise, noise_ratio
 from stormpilot.decide.memory import Memory
 from stormpilot.decide.move_strategy import MoveStrategy
 from stormpilot.decide.predict import Predictions

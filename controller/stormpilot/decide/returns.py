@@ -5,8 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping
 
-from stormpilot.decide.budget import HOUR_MS
-from stormpilot.decide.effect import spent_by
+from stormpilot.decide.effect import HOUR_MS, spent_by
 from stormpilot.messages.moves import MoveState
 from stormpilot.model.values import Topology, TopologyPlan
 from stormpilot.printable import counted

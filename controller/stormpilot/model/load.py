@@ -14,7 +14,7 @@ NO_PLANS: Mapping[str, TopologyPlan] = {}
 
 def node_load_mhz(model: Model) -> defaultdict[str, float]:
     """CPU load by supervisor id, MHz, of what is placed now."""
-    return planned_load_mhz(model, {})
+    return planned_load_mhz(model, NO_PLANS)
 
 
 def planned_load_mhz(model: Model, plans: Mapping[str, TopologyPlan]) -> defaultdict[str, float]:
