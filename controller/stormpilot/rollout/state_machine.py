@@ -100,7 +100,8 @@ def never_started(before: Rollout, found: Next, facts: Facts) -> bool:
     """Whether it ends because tasks never reported from where a step moved them, though their supervisor is there."""
     if before.phase != "moving" or before.applied_at_ms is None or before.reported_at_ms is not None:
         return False
-    placed_elsewhere = facts.status is not None and facts.status.state == "degraded"
+    answer = _answer(before, facts)
+    placed_elsewhere = answer is not None and answer.state == "degraded"
     gone = {w.supervisor for w in before.stage.workers} - facts.supervisors
     outcome = found.rollout.outcome
     return outcome == "TOO_LATE" or (outcome == "DISTURBED" and placed_elsewhere and not gone)
