@@ -136,15 +136,13 @@ class MoveTracker:
 
         Where somebody else changed or locked the znode, that costs this topology alone; it is logged when it begins.
         """
-        try:  # before the state: where ZooKeeper goes away in between, the next observation finds the same again
-            if state.plan_id is not None and (effect := effect_of(state)) is not None:
-                self.publisher.judge(state.topology_id, state.plan_id, effect)
-            if state.plan_id is not None and never_ran(state):
-                self.publisher.reject(state.topology_id, state.plan_id, state.text.removeprefix("rejected: "))
-            elif state.plan_id is not None and (never_ran(was) or state.applied_at_ms != was.applied_at_ms):
-                self.publisher.reject(state.topology_id, state.plan_id, "")  # it may have been said
-        except NOT_OURS as e:
-            log.warning("the history does not tell what became of a plan", topology=name, plan=state.plan_id, why=e)
+        # before the state: where ZooKeeper goes away in between, the next observation finds the same again
+        if state.plan_id is not None and (effect := effect_of(state)) is not None:
+            self.publisher.judge(state.topology_id, state.plan_id, effect)
+        if state.plan_id is not None and never_ran(state):
+            self.publisher.reject(state.topology_id, state.plan_id, state.text.removeprefix("rejected: "))
+        elif state.plan_id is not None and (never_ran(was) or state.applied_at_ms != was.applied_at_ms):
+            self.publisher.reject(state.topology_id, state.plan_id, "")  # it may have been said
         try:
             self.publisher.follow(state)
         except NOT_OURS as e:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import msgspec
-import structlog
 
 from stormpilot.config import Config
 from stormpilot.control.audit_records import AuditRecords
@@ -35,8 +34,6 @@ from stormpilot.publish.publisher import NOT_OURS, Publisher
 from stormpilot.rollout.feasibility import RolloutSteps
 from stormpilot.zookeeper.client import DeniedError, HasChildrenError
 from stormpilot.zookeeper.transaction import Delete, Step, TooLargeError
-
-log = structlog.get_logger(__name__)
 
 DENIED_S = 600.0
 """So long a topology of which a znode was refused is not planned with others."""
@@ -104,10 +101,7 @@ class PlanDispatcher:
         except NOT_OURS as e:
             return self._not_written(ids, e, outcome)
         for t, move in unheard.items():
-            try:
-                self.publisher.reject(t, move.plan_id or "", f"{move.text} {entries[t].plan.plan_id} was published")
-            except NOT_OURS as e:
-                log.warning("the history does not tell what became of a plan", plan=move.plan_id, why=e)
+            self.publisher.reject(t, move.plan_id or "", f"{move.text} {entries[t].plan.plan_id} was published")
         return replace(outcome, plans={**outcome.plans, **entries}, moves={**outcome.moves, **moves})
 
     def _give_up(self, t: str, verdict: Verdict, situation: Situation, outcome: Outcome) -> Outcome:

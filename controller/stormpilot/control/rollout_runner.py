@@ -34,7 +34,7 @@ from stormpilot.messages.routes import Routes, take_up_all
 from stormpilot.model.subset import subset, with_cpu
 from stormpilot.model.values import Model, Topology
 from stormpilot.observe.observer import Observation, Observer
-from stormpilot.publish.publisher import NOT_OURS, TRANSACTION_BYTES, DeposedError, Publisher
+from stormpilot.publish.publisher import TRANSACTION_BYTES, DeposedError, Publisher
 from stormpilot.rollout.facts import Facts, as_it_runs, fits, placed, processes_of
 from stormpilot.rollout.idle import IdleTracker, Reading
 from stormpilot.rollout.peer_capacity import PeerCapacity
@@ -316,7 +316,9 @@ class RolloutRunner:
             waits_there = after.outcome == "TOO_LATE" and before.entry.effect is not None  # (nothing goes back twice)
             former = before.former if waits_there else []
             ended = not_started(last, facts.now_ms, self.current.config.verify, after.text, former)
-            self._tell_history(ended, name)  # before the end: where ZooKeeper goes away in between, it is found again
+            # before the end: where ZooKeeper goes away in between, it is found again
+            if ended.plan_id is not None and (effect := effect_of(ended)) is not None:
+                self.publisher.judge(t, ended.plan_id, effect)
         if found.publish or found.withdraw:
             assert observation.belief is not None
             names = Names(self.name, self.publisher.epoch.number, self.new_id)
@@ -343,15 +345,6 @@ class RolloutRunner:
         elif after.phase != before.phase or after.step != before.step:
             say = log.warning if after.outcome not in ("", "DONE") else log.info
             say("rollout", topology=name, state=after.sentence(facts.now_ms))
-
-    def _tell_history(self, ended: MoveState, name: str) -> None:
-        """Write into the history what became of the plan of the last step; the others promise nothing."""
-        if ended.plan_id is None or (effect := effect_of(ended)) is None:
-            return
-        try:
-            self.publisher.judge(ended.topology_id, ended.plan_id, effect)
-        except NOT_OURS as e:
-            log.warning("the history does not tell what became of a plan", topology=name, plan=ended.plan_id, why=e)
 
     def _table_step(self, t: str, routes: Routes | None, observation: Observation, why: str) -> list[Step]:
         kept = observation.seen.tables.get(t)

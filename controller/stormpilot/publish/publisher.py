@@ -267,7 +267,10 @@ class Publisher:
         self._tell(topology_id, plan_id, lambda entry: msgspec.structs.replace(entry, rejected=why))
 
     def _tell(self, topology_id: str, plan_id: str, told: Callable[[HistoryEntry], HistoryEntry]) -> None:
-        """Write a plan's entry of the history anew; nothing where it is gone, cannot be read, or says so already."""
+        """Write a plan's entry of the history anew; nothing where it is gone, cannot be read, or says so already.
+
+        Where somebody else changed or locked it, that is logged and costs nothing else.
+        """
         try:
             (names,) = self._zookeeper.children([self.paths.plan_history(topology_id)])
         except DeniedError:
@@ -280,8 +283,11 @@ class Publisher:
             except UsageError:
                 continue
             if entry is not None and entry.plan.plan_id == plan_id:
-                if (new := told(entry)) != entry:
-                    self._put_message(path, new)
+                try:
+                    if (new := told(entry)) != entry:
+                        self._put_message(path, new)
+                except NOT_OURS as e:
+                    log.warning("the history does not tell what became of a plan", plan=plan_id, why=e)
                 return
 
     def _prune(self, topology_id: str) -> None:

@@ -74,7 +74,7 @@ def test_sighup_while_a_controller_starts_does_not_end_it() -> None:
     program = (
         "import os, signal, sys\nfrom stormpilot import config\nfrom stormpilot.cli import control\n"
         "def hung_up(file):\n    os.kill(os.getpid(), signal.SIGHUP)\n    sys.exit(7)\n"
-        "signal.signal(signal.SIGHUP, signal.SIG_DFL)\nconfig.load = hung_up\ncontrol.run('controller.yaml')"
+        "signal.signal(signal.SIGHUP, signal.SIG_DFL)\nconfig.read = hung_up\ncontrol.run('controller.yaml')"
     )
     assert subprocess.run([sys.executable, "-c", program], timeout=300, check=False).returncode == 7
 

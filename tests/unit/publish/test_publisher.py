@@ -339,7 +339,7 @@ def test_a_proposal_that_cannot_be_read_still_has_a_version(zookeeper: MemoryZoo
 def test_a_proposal_that_no_znode_holds_is_too_large_and_no_wrong_file(
     zookeeper: MemoryZooKeeper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another error than of a znode ended the cycle, for every topology."""
+    """Another error than of a znode ended the cycle, for every topology; the history alone ends nothing."""
 
     def full(message: core.Message) -> bytes:
         raise UsageError("HistoryEntry is 2000000 bytes packed, over the limit")
@@ -349,12 +349,14 @@ def test_a_proposal_that_no_znode_holds_is_too_large_and_no_wrong_file(
     monkeypatch.setattr(module, "encode", full)
     writes = [
         lambda: publisher.advise([entry("p-1")]),
-        lambda: publisher.reject(ID, "p-1", "SLOT_TAKEN"),
         lambda: publisher.follow(MoveState(topology_id=ID)),
     ]
     for write in writes:
         with pytest.raises(TooLargeError, match="2000000 bytes"):
             write()
+    kept = zookeeper.read([PATHS.plan_history(ID, "0000000001")])
+    publisher.reject(ID, "p-1", "SLOT_TAKEN")
+    assert zookeeper.read([PATHS.plan_history(ID, "0000000001")]) == kept
 
 
 def test_what_ran_before_a_rejected_first_plan_is_kept_as_long_as_its_twenty_followers(
