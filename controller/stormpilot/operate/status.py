@@ -8,7 +8,6 @@ from typing import Any
 
 import msgspec
 
-from stormpilot.decide.reasons import Reason
 from stormpilot.decide.remedies import UNITS
 from stormpilot.messages.controller_state import ControllerState, TopologyView
 from stormpilot.messages.core import HistoryEntry, StatusMessage, TopologySnapshot
@@ -193,7 +192,7 @@ def _topologies(
         proposed = proposals[i].plan if i in proposals else None
         proposed_s = round((now_ms - proposed.created_at_ms) / 1000, 1) if proposed else None
         too_old = proposed_s is not None and most_s is not None and proposed_s > most_s  # nobody may approve it
-        if too_old or (view is not None and view.reason == Reason.NO_BETTER_PLAN):  # what runs is as good by now
+        if too_old or (view is not None and view.reason == "NO_BETTER_PLAN"):  # what runs is as good by now
             proposed = proposed_s = None
         rows.append(
             {

@@ -45,7 +45,7 @@ class Remaining(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     executors: dict[str, int]
     decisions: dict[str, str] = {}
     unread: str = ""
-    """What cannot be read, in words: topologies, which may run there, or the cluster snapshot."""
+    """Text about topologies that cannot be read and may run there, or about the cluster snapshot; empty: none."""
 
     @property
     def total(self) -> int:
