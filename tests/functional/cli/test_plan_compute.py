@@ -81,7 +81,7 @@ def test_partial_plans_what_fits_and_names_what_is_left_out(tmp_path: Path) -> N
     [
         ('{\n"supervisors": [\n}', "model.json:3"),
         ('{"supervisors": [], "topologies": [{"id": 5}]}', "topologies[0].id"),
-        ('{"topologies": []}', "supervisors"),
+        ('{"topologies": [], "traffic": []}', "supervisors"),
         ('{"schema": 9, "supervisors": [], "topologies": []}', "schema"),
     ],
 )
