@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from stormpilot.decide.decision import Decision
 from stormpilot.decide.predict import Prediction
@@ -40,11 +40,22 @@ def hold_what_does_not_fit(
     would be taken, plans are held that take more of it than their topology does now. `room_mhz` is the CPU of a
     supervisor that voluntary plans may fill, measured; none: all. That holds no plan that makes room for relief.
     """
-    held = _held_in_turn(model, decisions, plans, predictions, room_mhz or {})
-    if not room_mhz or _pressing(held) == _pressing(decisions):
-        return held
-    together = _held_in_turn(model, decisions, plans, predictions, {})
-    return together if len(_pressing(together)) > len(_pressing(held)) else held
+    room_mhz = room_mhz or {}
+
+    def held(free: set[str]) -> dict[str, Decision]:
+        return _held_in_turn(model, decisions, plans, predictions, room_mhz, free)
+
+    with_headroom = held(set())
+    if _pressing(with_headroom) == _pressing(decisions):
+        return with_headroom
+    free = {t for t, d in with_headroom.items() if d.reason is Reason.HEADROOM}
+    relieved = _pressing(held(free))
+    if len(relieved) <= len(_pressing(with_headroom)):
+        return with_headroom
+    for t in sorted(free):
+        if _pressing(held(free - {t})) == relieved:
+            free -= {t}
+    return held(free)
 
 
 def _pressing(decisions: Mapping[str, Decision]) -> set[str]:
@@ -58,7 +69,9 @@ def _held_in_turn(
     plans: Mapping[str, TopologyPlan],
     predictions: Mapping[str, Prediction],
     room_mhz: Mapping[str, float],
+    free: Collection[str],
 ) -> dict[str, Decision]:
+    """The decisions, some of them held; the headroom holds no topology of those that are `free`."""
     result = dict(decisions)
     moving = {t: plans[t] for t, d in result.items() if d.action != "skip" and d.moved_executors}
     check = _Check(model, moving, predictions)
@@ -66,7 +79,7 @@ def _held_in_turn(
     while True:
         full = check.over(check.limits, full=True) if len(moving) < len(model.topologies) else set()
         refused = next((r for t in sorted(moving) if (r := check.refusal(result[t], moving[t], full))), None)
-        refused = refused or _wants_headroom(result, moving, check, headroom)
+        refused = refused or _wants_headroom(result, moving.keys() - free, check, headroom)
         if refused is None:
             return result
         result[refused.topology_id] = refused
@@ -141,7 +154,7 @@ class _Check:
 
 
 def _wants_headroom(
-    decisions: Mapping[str, Decision], moving: Mapping[str, TopologyPlan], check: _Check, headroom: Amounts
+    decisions: Mapping[str, Decision], moving: Collection[str], check: _Check, headroom: Amounts
 ) -> Decision | None:
     """The first voluntary plan that fills a node further than such plans may, and further than it does now."""
     over = check.over(headroom)

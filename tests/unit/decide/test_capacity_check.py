@@ -284,3 +284,21 @@ def test_headroom_is_kept_of_all_cpu_that_is_used() -> None:
         refused = held(*looking(polling_mhz, 2000.0, 300.0), {"n1": 800.0, "n2": 800.0})
         assert refused.reason is Reason.HEADROOM
         assert "not to 950" in refused.text
+
+
+def test_headroom_is_given_up_for_relief_alone() -> None:
+    """What leaves n1 finds room on n2 if b makes it; that d goes to n5 relieves nobody."""
+    goes = {"a": ("n1", "n2"), "b": ("n2", "n3"), "d": ("n4", "n5")}
+    topologies, plans, predictions, decisions = [], {}, {}, {}
+    for t, (now, then) in goes.items():
+        own = builders.topology(t, {"s": 1}, workers=1, cpu_mhz=600.0)
+        own = msgspec.structs.replace(own, assignment=[Assigned(start=1, supervisor=now, port=6700)])
+        plans[t] = TopologyPlan(id=t, workers=[Worker(supervisor=then, port=6701, executors=[(1, 1)])])
+        reason = Reason.OVERLOAD if t == "a" else Reason.GAIN
+        decisions[t] = Decision(t, "publish", reason, "", moved_executors=1)
+        topologies.append(own)
+    on = Model(supervisors=[supervisor(f"n{i}", mhz=1000.0) for i in range(1, 6)], topologies=topologies)
+    for t, plan in plans.items():
+        predictions[t] = predict(subset(on, {t}), Plan(topologies=[plan]), "measured")
+    kept = hold_what_does_not_fit(on, decisions, plans, predictions, {s.id: 500.0 for s in on.supervisors})
+    assert {t: d.reason for t, d in kept.items()} == {"a": Reason.OVERLOAD, "b": Reason.GAIN, "d": Reason.HEADROOM}
