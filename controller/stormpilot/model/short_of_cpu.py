@@ -5,8 +5,6 @@ No plan would keep B(n) then, and nothing would relieve the node that is full be
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
 import msgspec
 
 from stormpilot.model.values import Model
@@ -15,14 +13,12 @@ ROOM_RATIO = 0.05
 """Room beyond what all need, as a part of it: executors do not divide evenly among nodes."""
 
 
-def with_room_for_what_runs(model: Model, measured: Collection[str]) -> tuple[Model, str]:
-    """The model with B(n) at which what was measured fits, at most the whole node, and a sentence that says so.
+def with_room_for_what_runs(model: Model, needed_mhz: float) -> tuple[Model, str]:
+    """The model with B(n) at which what runs and needs so much fits, at most the whole node, and a sentence on that.
 
     B(n) of all nodes rises by the same ratio, from the moment on at which less than `ROOM_RATIO` is left, so that it
-    does not jump where the load comes and goes. Only topologies that are `measured` (ids) count. Where B(n) suffices:
-    the same object, and no sentence.
+    does not jump where the load comes and goes. Where B(n) suffices: the same object, and no sentence.
     """
-    needed_mhz = sum(e.cpu_mhz for t in model.topologies if t.id in measured for e in t.executors)
     limit_mhz = sum(s.limit_mhz for s in model.supervisors)
     raised = needed_mhz * (1 + ROOM_RATIO) / limit_mhz if limit_mhz else 1.0
     if raised <= 1:

@@ -197,8 +197,7 @@ class Observer:
         if self._config is not None:
             in_use = choose(self._config, seen.topologies, seen.thresholds, seen.settings.thresholds, now_ms)
         if belief is not None and seen.cluster is not None:
-            model = in_use.limited(belief.model)
-            model, short = with_room_for_what_runs(model, {t for t, r in belief.readiness.items() if r.ready})
+            model, short = with_room_for_what_runs(in_use.limited(belief.model), self._last_measured.cpu_mhz)
             belief = replace(belief, model=model, short_of_cpu=short)
             belief = _as_operators_want(belief, seen.settings, seen.cluster.shim.fallback)
         followed = {t: m.published_at_ms for t, m in seen.moves.items() if m.phase in ("moving", "measuring")}

@@ -383,9 +383,13 @@ def test_load_of_a_cluster_that_is_short_of_cpu_is_shared_evenly() -> None:
         {("b", 6701): (1, 2, 3, 5), ("c", 6701): (4, 6)},
     ]
     topologies = [w.submit(slots, name) for slots, name in zip(placed, ("clicks", "flights", "words"), strict=True)]
-    w.tell(40)
+    w.tell(10)
+    assert w.state().short_of_cpu == "", "measured for too short a time"
+    w.tell(30)
     assert w.state().short_of_cpu.startswith("what runs needs 10,1")
-    w.tell(200)
+    for _ in range(20):
+        w.tell(10)
+        assert w.state().short_of_cpu, "what has just moved needs as much as before"
     assert "OVERLOAD" in {e.reason for t in topologies for e in w.history(t)}
     assert Counter(s for t in topologies for (s, _), own in w.slots(t).items() for task in own if task < 5) == {
         "a": 4,
