@@ -171,17 +171,20 @@ class RolloutRunner:
         """Look once at every rollout, and at tables in which something is left to do."""
         self._begun, observation = False, situation.observation
         running = observation.seen.running_rollouts
-        ids = {*running, *observation.seen.tables}
+        unreadable = {t for t, kept in observation.seen.rollouts.items() if kept.message is None}
+        ids = {*running, *observation.seen.tables, *unreadable}
         self._watches = {t: w for t, w in self._watches.items() if t in ids}
-        self._failures = {t: w for t, w in self._failures.items() if t in ids or t in observation.seen.rollouts}
+        self._failures = {t: w for t, w in self._failures.items() if t in ids}
         looked_after = (running.keys() & situation.topologies.keys()) - self._failures.keys()
         busy = [t for t in sorted(looked_after) if running[t].phase in MID_STEP]
         for t in sorted(ids):
             state = situation.topologies.get(t)
-            if state is None:
-                continue
             with self._contained(t):
-                if t in running:
+                if t in unreadable:
+                    self._drop_unreadable(t, observation.seen.rollouts[t].version, observation)
+                elif state is None:
+                    continue
+                elif t in running:
                     held = self._held(state, running[t], situation.lost)
                     if running[t].phase == "ready" and any(b != t for b in busy):
                         held = held or "a step of another topology"
@@ -189,10 +192,6 @@ class RolloutRunner:
                         busy.append(t)
                 elif (table := observation.seen.table(t)) is not None:
                     self._finish_interrupted(t, table, observation)
-        for t, kept in observation.seen.rollouts.items():
-            if kept.message is None:
-                with self._contained(t):
-                    self._drop_unreadable(t, kept.version, observation)
 
     @contextlib.contextmanager
     def _contained(self, t: str) -> Iterator[None]:
@@ -238,11 +237,11 @@ class RolloutRunner:
         try:
             self._write(t, m, found, facts, observation)
         except (DeniedError, HasChildrenError, TooLargeError) as e:  # its tasks have to get tuples all the same
-            log.warning("a step of a rollout cannot be written", topology=facts.snapshot.name, why=e)
             found = given_back(m, facts, "INTERFERED", str(e)) if found.publish else found
             if e.path != self.publisher.paths.moves(t):
                 found = replace(found, withdraw=False)
             self._write(t, m, found, facts, observation, follow=False)
+            log.warning("a step of a rollout could not be written", topology=facts.snapshot.name, why=e)
         return found.rollout.phase in MID_STEP
 
     def _with_stage(self, t: str, m: Rollout, facts: Facts, observation: Observation) -> Facts:
@@ -384,9 +383,9 @@ class RolloutRunner:
             with contextlib.suppress(RefusedError):  # keyed state is on its way; `routes activate` does it later
                 route = take_up_all(route, tasks_of(snapshot, route.component), resting, observation.at_ms)  # noqa: PLW2901
             after = None if after is None else after.with_route(route)
-        log.error("a rollout cannot be read, it is taken away and all tasks get tuples", topology=snapshot.name)
         steps: list[Step] = [Delete(self.publisher.paths.rollout(t), version)]
         self.publisher.write([*steps, *self._table_step(t, after, observation, "the rollout cannot be read")])
+        log.error("a rollout could not be read, it was taken away and all tasks get tuples", topology=snapshot.name)
 
 
 def _with_cpu(model: Model, cpu_mhz: Mapping[int, int]) -> Model:

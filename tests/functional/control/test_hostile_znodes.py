@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 import pytest
@@ -22,6 +22,7 @@ from stormpilot.messages.routes import ComponentRoute, Routes
 from stormpilot.messages.settings import Hold
 from stormpilot.observe import listing
 from stormpilot.zookeeper.client import DeniedError
+from stormpilot.zookeeper.transaction import Put, Step
 
 FEW = 50
 NOBODY = ComponentRoute(component="nobody", active=[1])
@@ -251,8 +252,34 @@ def test_a_rollout_whose_move_cannot_be_written_gives_its_tuples_back_and_ends(
     assert m is not None
     assert (m.outcome, path in m.text) == ("INTERFERED" if at == "draining" else "TOO_LATE", at == "draining")
     assert rolling_jobs.all_active(w, t)
-    assert [x["event"] for x in logs].count("a step of a rollout cannot be written") == 1
+    assert [x["event"] for x in logs].count("a step of a rollout could not be written") == 1
     assert [e.kind for e in w.events] == [EventKind.ROLLOUT_ENDED]
+
+
+@pytest.mark.parametrize("readable", [True, False])
+def test_a_rollout_whose_own_znode_cannot_be_written_is_told_once(
+    readable: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The log had it every second, and that a rollout was taken away that was there as before."""
+    w, t = rolling_jobs.world()
+    rolling_jobs.begun(w, t, "draining")
+    path, commit = w.paths.rollout(t), w.cycle.publisher._commit
+
+    def denied(steps: Sequence[Step]) -> None:
+        if any(isinstance(s, Put) and s.path == path for s in steps):
+            raise DeniedError(path)
+        commit(steps)
+
+    if readable:
+        monkeypatch.setattr(w.cycle.publisher, "_commit", denied)
+    else:
+        w.zookeeper.denied.add(path)
+    with structlog.testing.capture_logs() as logs:
+        w.tell(40)
+    told = [x["event"] for x in logs if x["log_level"] in ("warning", "error")]
+    assert sorted(told) == ["cannot be read, left out"] * (not readable) + [
+        "rollout cannot go on; those of other topologies do"
+    ]
 
 
 def test_no_rollout_begins_whose_steps_could_not_be_followed() -> None:
