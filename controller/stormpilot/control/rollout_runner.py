@@ -39,7 +39,7 @@ from stormpilot.rollout.facts import Facts, as_it_runs, fits, placed, processes_
 from stormpilot.rollout.idle import IdleTracker, Reading
 from stormpilot.rollout.peer_capacity import PeerCapacity
 from stormpilot.rollout.routing import settled_table
-from stormpilot.rollout.state_machine import Next, given_back, never_started, next_of
+from stormpilot.rollout.state_machine import Next, given_back, never_answered, never_started, next_of
 from stormpilot.rollout.step_plan import Names, plan_of_step, record_of_step
 from stormpilot.rollout.steps import sequence
 from stormpilot.zookeeper.client import ConflictError, DeniedError, HasChildrenError
@@ -318,6 +318,9 @@ class RolloutRunner:
             # before the end: where ZooKeeper goes away in between, it is found again
             if ended.plan_id is not None and (effect := effect_of(ended)) is not None:
                 self.publisher.judge(t, ended.plan_id, effect)
+        unheard = never_answered(before, found, facts)
+        if follow and last is not None and unheard and last.plan_id == before.standing_plan_id:
+            ended = msgspec.structs.replace(last, unanswered=True)
         if found.publish or found.withdraw:
             assert observation.belief is not None
             names = Names(self.name, self.publisher.epoch.number, self.new_id)
@@ -339,8 +342,8 @@ class RolloutRunner:
             log.info("rollout", topology=name, plan=after.entry.plan.plan_id, text=text)
         if not after.running:
             kind = EventKind.ROLLOUT_DONE if after.outcome == "DONE" else EventKind.ROLLOUT_ENDED
-            text = after.sentence(facts.now_ms)
-            self.outbox.add([Event(kind, t, name, text, facts.now_ms, after.step + 1, len(after.steps))])
+            event = Event(kind, t, name, after.sentence(facts.now_ms), facts.now_ms, after.step + 1, len(after.steps))
+            self.outbox.add([] if unheard and last is not None and last.unanswered else [event])  # told once
         elif after.phase != before.phase or after.step != before.step:
             say = log.warning if after.outcome not in ("", "DONE") else log.info
             say("rollout", topology=name, state=after.sentence(facts.now_ms))

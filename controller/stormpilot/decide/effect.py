@@ -259,8 +259,10 @@ def effect_of(state: MoveState) -> EffectPart | None:
 def _answered_after_all(state: MoveState, facts: Facts) -> MoveState:
     """The plug-in answers late; and tries some plans again for a while after it has rejected them."""
     status = facts.status
-    if state.verdict != Outcome.REJECTED or status is None or status.plan_id != state.plan_id:
+    if status is None or status.plan_id != state.plan_id:
         return state
+    if state.verdict != Outcome.REJECTED:
+        return msgspec.structs.replace(state, unanswered=False) if state.unanswered else state
     if status.state == "rejected" and state.unanswered:
         text, rejections = f"rejected: {status.code}: {status.text}", state.rejections + 1
         return msgspec.structs.replace(state, text=text, rejections=rejections, unanswered=False)

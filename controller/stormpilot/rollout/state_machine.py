@@ -107,6 +107,12 @@ def never_started(before: Rollout, found: Next, facts: Facts) -> bool:
     return outcome == "TOO_LATE" or (outcome == "DISTURBED" and placed_elsewhere and not gone)
 
 
+def never_answered(before: Rollout, found: Next, facts: Facts) -> bool:
+    """Whether it ends since the plug-in answered neither to the plan of a step nor to what withdrew it."""
+    over = not found.rollout.running and found.rollout.outcome == "TOO_LATE"
+    return over and before.withdrawn > 0 and before.applied_at_ms is None and _answer(before, facts) is None
+
+
 def _ready(m: Rollout, facts: Facts, config: RolloutSection) -> Next | None:
     if m.abort_by:
         return _end(m, facts, "ABORTED", f"by {m.abort_by}")

@@ -204,6 +204,20 @@ def test_a_topology_whose_status_cannot_be_written_is_not_held_for_ever(drained:
     assert len(w.history(t)) == 3
 
 
+def test_rollouts_that_nobody_answers_to_are_told_once_in_a_silence() -> None:
+    """One was tried, and told, every quarter of an hour for as long as the plug-in was away."""
+    w, t = rolling(wanted={("a", 6700): (1, 4, 5, 6), ("b", 6700): (2,), ("a", 6701): (3,)})
+    w.apply_after_s = 1_000_000
+    w.tell(2300)
+    assert len(w.history(t)) > 4
+    assert [e.kind for e in w.events] == [EventKind.ROLLOUT_ENDED]
+    assert w.moves(t).unanswered
+    w.apply_after_s = 1
+    while w.slots(t) != w.wanted[t]:
+        w.tell(50)
+    assert not w.moves(t).unanswered
+
+
 def test_a_rebalance_does_not_wait_for_an_answer_to_what_was_withdrawn() -> None:
     """Drains waited all the same, for a plan of executors that are gone."""
     w, t = rolling(wanted={("a", 6700): (1, 4, 5, 6), ("b", 6700): (2,), ("a", 6701): (3,)})
