@@ -23,7 +23,7 @@ class LastMeasured:
 
     @property
     def cpu_mhz(self) -> float:
-        """CPU of all executors of topologies that were measured, as it was then."""
+        """CPU of all executors that were measured, as it was then."""
         return sum(e.cpu_mhz for known in self._known.values() for e in known.values())
 
     def keep_only(self, topology_ids: Collection[str]) -> None:
@@ -35,7 +35,7 @@ class LastMeasured:
         topologies = []
         for t in belief.model.topologies:
             if belief.readiness[t.id].ready:
-                self._known[t.id] = {(e.start, e.end): e for e in t.executors}
+                self._known[t.id] = {(e.start, e.end): e for e in t.executors if e.measured}
             topologies.append(_filled_in(t, self._known.get(t.id, {})))
         return replace(belief, model=msgspec.structs.replace(belief.model, topologies=topologies))
 
@@ -49,7 +49,7 @@ def _filled_in(topology: Topology, known: dict[tuple[int, int], Executor]) -> To
             polling_mhz=last.polling_mhz,
             memory_mb=e.memory_mb or last.memory_mb,  # what is declared may be new
         )
-        if not e.measured and e.start in runs and (last := known.get((e.start, e.end))) is not None and last.measured
+        if not e.measured and e.start in runs and (last := known.get((e.start, e.end))) is not None
         else e
         for e in topology.executors
     ]
