@@ -12,8 +12,8 @@ from stormpilot.model.values import Model
 NEAR_RATIO = 0.05
 """B(n) rises from the moment on at which less than this part of what is needed is left."""
 RISE = 2.0
-"""B(n) rises so many times as fast as what is needed: executors do not divide evenly among nodes, and where all nodes are
-nearly full, relief of one that is a little fuller wins little."""
+"""B(n) rises so many times as fast as what is needed: executors do not divide evenly among nodes, and where all nodes
+are nearly full, relief of one that is a little fuller wins little."""
 
 
 def with_room_for_what_runs(model: Model, needed_mhz: float) -> tuple[Model, str]:
