@@ -128,7 +128,7 @@ def paragraphs(found: dict[str, Any]) -> list[str]:
     told = ", ".join(f"{what} {'of too few points' if fit is None else f'{fit:.2f}'}" for what, fit in fits.items())
     even = [one for one in found["cluster"] if one["shuffle"] == "even"]
     left = f" {found['left']} runs more are left." if found["left"] else ""
-    mhz = Counter(one["coreMhz"] for one in found["cluster"] if one.get("coreMhz"))
+    mhz = Counter(round(one["coreMhz"]) for one in found["cluster"] if one.get("coreMhz"))
     other = "".join(
         f" {n} runs were on cores of {core:,.0f} MHz, as many MHz for each node." for core, n in mhz.items()
     )
@@ -200,19 +200,28 @@ def cpu_errors(found: Sequence[dict[str, Any]]) -> str:
 
 
 def by_cores(found: Sequence[dict[str, Any]]) -> str:
-    """CPU against the prediction by the MHz of the machine's cores; empty where all were the same."""
-    sums: defaultdict[float, list[float]] = defaultdict(lambda: [0.0, 0.0])
+    """CPU against the prediction by machine; empty where all were the same.
+
+    Machines are told apart by the MHz of their cores, which the kernel measured anew at each of their starts.
+    """
+    loads: defaultdict[float, list[tuple[float, float]]] = defaultdict(list)
     for one in found:
         for load in one["slotLoads"]:
             if load["actual"] and "coreMhz" in one:
-                for k, of in enumerate((load["actual"], load["predicted"])):
-                    sums[round(one["coreMhz"])][k] += of[0]
-    told = [f"{actual / predicted:.2f} on cores of {mhz:,.0f} MHz" for mhz, (actual, predicted) in sorted(sums.items())]
-    if len(told) < 2:
+                loads[one["coreMhz"]].append((load["predicted"][0], load["actual"][0]))
+    if len(loads) < 2:
         return ""
+    told, known = [], set[int]()
+    for mhz, pairs in sorted(loads.items()):
+        another = " of another machine" if round(mhz) in known else ""
+        known.add(round(mhz))
+        ratio = sum(a for _, a in pairs) / sum(p for p, _ in pairs)
+        told.append(f"{ratio:.2f} on cores of {mhz:,.0f} MHz{another}")
+    fits = [fit for _, pairs in sorted(loads.items()) if (fit := r_squared(pairs)) is not None]
+    each = f" R² of CPU on each: {' and '.join(f'{fit:.2f}' for fit in fits)}." if len(fits) == len(loads) else ""
     return (
         f" In all, slots took {' and '.join(told)} of what was predicted: a MHz is not as much work on every "
-        "processor, and a plan counts in MHz."
+        f"machine, and a plan counts in MHz.{each}"
     )
 
 

@@ -177,6 +177,8 @@ def test_page_says_what_slots_took_on_cores_of_other_mhz() -> None:
     said = outcome.by_cores([one, other])
     assert "slots took 0.80 on cores of 2,300 MHz and 1.00 on cores of 2,600 MHz of what was predicted" in said
     assert outcome.by_cores([one, one]) == ""
+    alike = {**one, "coreMhz": one["coreMhz"] + 0.002}
+    assert "on cores of 2,600 MHz and 1.00 on cores of 2,600 MHz of another machine" in outcome.by_cores([one, alike])
 
 
 def test_page_names_the_dataflow_that_misses_the_claim(found: dict[str, Any]) -> None:
