@@ -36,6 +36,17 @@ class PrecedenceTest {
     return new Story(1, 6).fallback(scheduler).cpuPerSupervisor(executors * POINTS);
   }
 
+  /** Room for eight executors, of a-1 and a-2, which run as planned. */
+  private Story twoWithPlans() {
+    Story story = room(8);
+    runs(story, "a-1", 10, 6700);
+    runs(story, "a-2", 20, 6701);
+    plan(story, "a-1", 6700);
+    plan(story, "a-2", 6701);
+    story.round();
+    return story;
+  }
+
   /** A topology of four executors; priority 0 is the most important. */
   private static Story submit(Story story, String id, int priority) {
     return story.topologyConf(id, Config.TOPOLOGY_PRIORITY, priority).topology(id, 1, 4);
@@ -104,12 +115,7 @@ class PrecedenceTest {
   @Test
   void oneWhosePlanWasGivenUpIsStoppedThoughOneAfterItHasAPlan() {
     for (boolean failOver : List.of(false, true)) {
-      Story story = room(8);
-      runs(story, "a-1", 10, 6700);
-      runs(story, "a-2", 20, 6701);
-      plan(story, "a-1", 6700);
-      plan(story, "a-2", 6701);
-      story.round();
+      Story story = twoWithPlans();
       story.removePlan("a-1");
       story.round();
       assertEquals("fallback/PLAN_GIVEN_UP", story.state("a-1"));
@@ -132,12 +138,7 @@ class PrecedenceTest {
   /** A user had changed its workers: that is past as well. */
   @Test
   void oneThatWasPlacedAnewSinceItsPlanWasTakenAwayIsNotStoppedAfterAFailOverEither() {
-    Story story = room(8);
-    runs(story, "a-1", 10, 6700);
-    runs(story, "a-2", 20, 6701);
-    plan(story, "a-1", 6700);
-    plan(story, "a-2", 6701);
-    story.round();
+    Story story = twoWithPlans();
     story.rebalance("a-1", 2, 4);
     story.round();
     assertEquals("fallback/WORKERS_CHANGED", story.state("a-1"));

@@ -34,12 +34,7 @@ class RandomRoundsTest {
   void everyPlanOfARoundIsReachedAndNoExecutorIsEverLost(int limit) {
     for (int seed = 0; seed < 40; seed++) {
       Random random = new Random(seed);
-      Story story =
-          new Story(SUPERVISORS, PORTS)
-              .with(PilotConfig.MAX_MOVED_WORKERS, limit)
-              .with(PilotConfig.WORKER_SETTLE, 0);
-      Map<String, String[]> placed = placements(random);
-      TOPOLOGIES.forEach(t -> run(story, t, placed.get(t)));
+      Story story = running(random, limit, 0);
       for (int turn = 0; turn < 3; turn++) {
         publish(story, "p-" + turn, placements(random));
         String what = "seed " + seed + " turn " + turn;
@@ -57,12 +52,7 @@ class RandomRoundsTest {
   void nothingThatHappensLosesAnExecutor(int limit) {
     for (int seed = 0; seed < 60; seed++) {
       Random random = new Random(1_000 + seed);
-      Story story =
-          new Story(SUPERVISORS, PORTS)
-              .with(PilotConfig.MAX_MOVED_WORKERS, limit)
-              .with(PilotConfig.WORKER_SETTLE, random.nextInt(2) * 15);
-      Map<String, String[]> placed = placements(random);
-      TOPOLOGIES.forEach(t -> run(story, t, placed.get(t)));
+      Story story = running(random, limit, random.nextInt(2) * 15);
       story.round();
       List<String> told = new ArrayList<>();
       for (int step = 0; step < 60; step++) {
@@ -86,12 +76,7 @@ class RandomRoundsTest {
     for (int seed = 0; seed < 40; seed++) {
       Random random = new Random(2_000 + seed);
       String what = "seed " + seed;
-      Story story =
-          new Story(SUPERVISORS, PORTS)
-              .with(PilotConfig.MAX_MOVED_WORKERS, limit)
-              .with(PilotConfig.WORKER_SETTLE, 0);
-      Map<String, String[]> placed = placements(random);
-      TOPOLOGIES.forEach(t -> run(story, t, placed.get(t)));
+      Story story = running(random, limit, 0);
       publish(story, "p-1", placements(random));
       rounds(story, random.nextInt(4));
       List<String> slots = new ArrayList<>();
@@ -233,6 +218,17 @@ class RandomRoundsTest {
     return IntStream.range(firstPort, firstPort + PORTS)
         .mapToObj(port -> supervisor + ":" + port)
         .toList();
+  }
+
+  /** All topologies run somewhere; at most so many workers move at once (0: all), and settle. */
+  private static Story running(Random random, int limit, int settleSeconds) {
+    Story story =
+        new Story(SUPERVISORS, PORTS)
+            .with(PilotConfig.MAX_MOVED_WORKERS, limit)
+            .with(PilotConfig.WORKER_SETTLE, settleSeconds);
+    Map<String, String[]> placed = placements(random);
+    TOPOLOGIES.forEach(t -> run(story, t, placed.get(t)));
+    return story;
   }
 
   private static Map<String, String[]> placements(Random random) {
