@@ -76,7 +76,7 @@ class Store:
         """State that is there."""
         return [self._nodes.get(p) for p in paths]
 
-    def stats(self, paths: Sequence[str]) -> list[NodeStat | None]:
+    def stats(self, paths: Sequence[str], *, keep_denied: bool = False) -> list[NodeStat | None]:
         """Without data."""
         return [None if (n := self._nodes.get(p)) is None else self._stat(p, n) for p in paths]
 

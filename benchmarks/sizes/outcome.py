@@ -192,10 +192,10 @@ def cpu_errors(found: Sequence[dict[str, Any]]) -> str:
     fit = r_squared(proportional)
     if not all(errors.values()) or fit is None:
         return ""
-    few, many = (100 * fmean(errors[many]) for many in (False, True))
+    few, many = (round(100 * fmean(errors[many])) for many in (False, True))  # whole ones, so that none is -0
     return (
-        f" Slots of {MANY_COMPONENTS} components and more took {many:+.0f} points of CPU against the prediction in the "
-        f"mean, others {few:+.0f}. In proportion to the tuples, as the paper predicts CPU, R² would be {fit:.2f}."
+        f" Slots of {MANY_COMPONENTS} components and more took {many:+} points of CPU against the prediction in the "
+        f"mean, others {few:+}. In proportion to the tuples, as the paper predicts CPU, R² would be {fit:.2f}."
     )
 
 

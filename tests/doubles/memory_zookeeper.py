@@ -31,10 +31,14 @@ class MemoryZooKeeper:
             Node(b"", 0, 0, denied=True) if p in self.denied and p in self._nodes else self._nodes.get(p) for p in paths
         ]
 
-    def stats(self, paths: Sequence[str]) -> list[NodeStat | None]:
+    def stats(self, paths: Sequence[str], *, keep_denied: bool = False) -> list[NodeStat | None]:
+        if not keep_denied:
+            self._refuse_denied(paths)
         return [None if (n := self._nodes.get(p)) is None else self._stat(p, n) for p in paths]
 
     def _stat(self, path: str, node: Node) -> NodeStat:
+        if path in self.denied:
+            return NodeStat(0, 0, 0, 0, denied=True)
         return NodeStat(node.transaction, node.written_at_ms, len(node.data), len(self._children(path)))
 
     def _node(self, data: bytes, version: int) -> Node:

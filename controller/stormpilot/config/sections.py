@@ -112,8 +112,9 @@ class LoadSection(Section, frozen=True, kw_only=True):
         CpuPolicy,
         Meta(
             description="CPU that counts for an executor. measured: what it uses, within decide.cpu_limit_ratio of a "
-            "node; declared: what its owner declared, within what the supervisor declares; larger: both; auto: larger "
-            "with the ResourceAwareScheduler as the fallback, else measured"
+            "node; declared: what its owner declared, within what the supervisor declares; auto and "
+            "larger: both with the ResourceAwareScheduler as the fallback, else measured, for no other scheduler keeps "
+            "what is declared"
         ),
     ] = "auto"
 

@@ -164,7 +164,8 @@ class ImprovementProposer:
         roomy = alone if with_room is forecast.model else subset(with_room, group)
         whole = alone if forecast.overloaded or _pressing(group, situation) else roomy
         first = all(s.new for s in group.values())
-        held = [t for t, s in group.items() if s.sources.held]
+        follows = situation.config.load.cpu != "declared"  # what is declared follows no rate
+        held = [t for t, s in group.items() if s.sources.held and follows]
         most = growth(roomy, held, _demand(roomy, held, situation))
         by: dict[str, float] = {}
         for part in GROWTH_PARTS if most else ():

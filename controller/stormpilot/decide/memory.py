@@ -82,9 +82,9 @@ class Memory:
     free: Mapping[str, FreeRate] = field(default_factory=dict)
 
     def observe(self, model: Model, now_ms: int) -> Memory:
-        """Take in the live supervisors and the nodes with a load of B(n) or more [A13 3.3]."""
+        """Take in the live supervisors and the nodes with a load above B(n), which plans may fill [A13 3.3]."""
         load_mhz = node_load_mhz(model)
-        over = {s.id for s in model.supervisors if load_mhz[s.id] > 0 and load_mhz[s.id] >= s.limit_mhz}
+        over = {s.id for s in model.supervisors if load_mhz[s.id] > 0 and load_mhz[s.id] > s.limit_mhz * (1 + 1e-9)}
         live = {s.id: now_ms for s in model.supervisors}
         hosts = {**self.supervisor_hosts, **{s.id: s.host for s in model.supervisors}}
         seen_ms = {s: ms for s, ms in self.supervisors_seen_ms.items() if now_ms - ms < SEEN_KEPT_MS}

@@ -236,8 +236,19 @@ class SpoutLoadReporting(_LoadReportingBase):
         serializer.serialize_dict = serializing
 
 
-def cpu_mhz(cpuinfo: Path = Path("/proc/cpuinfo")) -> float | None:
-    """MHz of one core (the highest that /proc/cpuinfo tells now), or None where the kernel tells none, or 0."""
+CPUINFO, CPUFREQ = Path("/proc/cpuinfo"), Path("/sys/devices/system/cpu/cpufreq")
+
+
+def cpu_mhz(cpuinfo: Path = CPUINFO, cpufreq: Path = CPUFREQ) -> float | None:
+    """MHz of the fastest core, or None where the kernel tells none, or 0.
+
+    The most that it may reach, where the kernel governs clocks (mostly on bare metal): what /proc/cpuinfo tells there
+    is the clock of the moment, less on an idle machine than on a busy one of the same kind.
+    """
+    with suppress(OSError, ValueError):
+        most_khz = max((int(file.read_text()) for file in cpufreq.glob("policy*/cpuinfo_max_freq")), default=0)
+        if most_khz > 0:
+            return most_khz / 1000
     try:
         found = re.findall(r"^cpu MHz\s*:\s*([\d.]+)", cpuinfo.read_text(), flags=re.MULTILINE)
     except OSError:

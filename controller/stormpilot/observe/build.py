@@ -152,7 +152,7 @@ def build(
     model = Model(
         supervisors=[
             msgspec.structs.replace(
-                _supervisor(s, capacity[s.id], mhz[s.id], cpu_limit_ratio),
+                _supervisor(s, capacity[s.id], mhz[s.id], 1.0 if load.cpu == "declared" else cpu_limit_ratio),
                 resources=offers(s, cluster.shim.fallback, load.cpu),
             )
             for s in live

@@ -132,10 +132,14 @@ class Evidence:
 
 
 NO_EVIDENCE = Evidence()
+MOST_KEPT = 200
+"""Unknowns of which evidence is kept for the next leader: a number for each pair of them has to fit beside a plan."""
 
 
-def sums_of(evidence: Evidence) -> CpuSums:
-    """The message that keeps evidence for the next leader."""
+def sums_of(evidence: Evidence) -> CpuSums | None:
+    """The message that keeps evidence for the next leader; None: it is too large, and the next one learns anew."""
+    if len(evidence.names) > MOST_KEPT:
+        return None
     upper = evidence.gram[np.triu_indices(len(evidence.names))]
     return CpuSums(
         names=list(evidence.names),

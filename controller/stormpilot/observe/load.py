@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from stormpilot.messages.load import LoadReport, TaskLoad, by_pair
+from stormpilot.messages.core import TopologySnapshot
+from stormpilot.messages.load import LoadReport, TaskLoad, by_pair, report_period_s
 from stormpilot.observe.change_points import Counted
 from stormpilot.observe.plausible import implausible_reading
 from stormpilot.observe.samples import CLOCK_TOLERANCE_MS, Sample, broken, rates_of, same_process
 from stormpilot.observe.series import AT_MS, Counters, Series, counters_of, follows
-from stormpilot.observe.task_rates import FRESHER_S, TaskRates, merged
+from stormpilot.observe.task_rates import FRESHER_S, TaskRates, fresher_s, merged
 
 SAMPLES_PER_WINDOW = 12
 """Readings closer together than this part of a window replace one another: counters are cumulative."""
@@ -58,6 +59,7 @@ class LoadHistory:
         self._suspects: dict[tuple[str, Reading], Sample] = {}
         self._newest: dict[tuple[str, str], LoadReport] = {}
         self._apart_ms: dict[str, int] = {}
+        self._fresher_s: dict[str, float] = {}
         self._goes_on = False
         self.rejected: Counter[str] = Counter()
         self.ahead_ms: dict[str, int] = {}
@@ -144,6 +146,10 @@ class LoadHistory:
         self._forget_old(whole)
         return whole
 
+    def know(self, topologies: Mapping[str, TopologySnapshot]) -> None:
+        """Go by the periods in which these topologies report, by id, from now on."""
+        self._fresher_s = {t: fresher_s(report_period_s(snapshot)) for t, snapshot in topologies.items()}
+
     def keep_only(self, topology_ids: Iterable[str]) -> None:
         """Forget every other topology."""
         keep = set(topology_ids)
@@ -169,8 +175,9 @@ class LoadHistory:
             if reading not in by_reading and (samples := self._samples_of(topology_id, reading)):
                 by_reading[reading] = rates_of(samples, since_ms, now_ms, reading[1])
         found: dict[int, TaskRates] = {}
+        older_s = self._fresher_s.get(topology_id, FRESHER_S)
         for (task, _), rates in sorted(by_reading.items()):
-            found[task] = merged(found[task], rates) if task in found else rates
+            found[task] = merged(found[task], rates, older_s) if task in found else rates
         return found
 
     def tasks(self, topology_id: str) -> frozenset[int]:
@@ -194,7 +201,7 @@ class LoadHistory:
             found |= zip(series.readings, map(Counted, series.layout.processes, at_ms, work), strict=True)
             seen_ms |= dict.fromkeys(series.readings, last.seen_ms)
         both = len({in_jvm for _, in_jvm in found}) > 1
-        fresher_ms = FRESHER_S * 1000
+        fresher_ms = self._fresher_s.get(topology_id, FRESHER_S) * 1000
         return {
             (task, in_jvm): counted
             for (task, in_jvm), counted in found.items()

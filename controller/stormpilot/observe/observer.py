@@ -171,6 +171,7 @@ class Observer:
         """Read everything and build the model; `UnreachableError` when ZooKeeper is away."""
         seen = self._past.of(self._reader.read(), now_ms)
         self._topology_ids = sorted(seen.topologies)
+        self._history.know(seen.topologies)
         self.poll_loads(now_ms)
         seen = replace(seen, problems={**seen.problems, **self._load_problems})
         self._history.keep_only(self._topology_ids)
@@ -197,8 +198,9 @@ class Observer:
         if self._config is not None:
             in_use = choose(self._config, seen.topologies, seen.thresholds, seen.settings.thresholds, now_ms)
         if belief is not None and seen.cluster is not None:
-            model, short = with_room_for_what_runs(in_use.limited(belief.model), self._last_measured.cpu_mhz)
-            belief = replace(belief, model=model, short_of_cpu=short)
+            if self._load.cpu != "declared":  # what is declared fills nodes as a whole
+                model, short = with_room_for_what_runs(in_use.limited(belief.model), self._last_measured.cpu_mhz)
+                belief = replace(belief, model=model, short_of_cpu=short)
             belief = _as_operators_want(belief, seen.settings, seen.cluster.shim.fallback)
         followed = {t: m.published_at_ms for t, m in seen.moves.items() if m.phase in ("moving", "measuring")}
         self._followed = frozenset(followed) | seen.running_rollouts.keys()

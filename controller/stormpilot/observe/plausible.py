@@ -21,7 +21,7 @@ from stormpilot.model.bounds import MOST, MOST_CORES, MOST_INT, MOST_PORT, is_am
 from stormpilot.observe.capacity import MOST_CORES as MOST_HOST_CORES
 from stormpilot.observe.capacity import MOST_MEMORY_MB
 from stormpilot.observe.samples import seconds_of
-from stormpilot.zookeeper.client import Node
+from stormpilot.zookeeper.client import MAY_NOT_READ, Node
 
 M = TypeVar("M", bound=Message)
 MAX_TASKS = 500_000
@@ -41,7 +41,7 @@ LEAST_CPU_POINTS = 1e-6
 def read_message(node: Node, kind: type[M], path: str) -> M:
     """Decode what lies at `path`; `UsageError` also for one of another topology, or that cannot be true."""
     if node.denied:
-        raise UsageError(f"{path}: its access list does not let us read it")
+        raise UsageError(f"{path}: {MAY_NOT_READ}")
     message = decode(node.data, kind, path)
     wrong = next(_wrong(message, path.rpartition("/")[2]), None)
     if wrong is not None:

@@ -29,7 +29,7 @@ from stormpilot.observe.listing import Listing
 from stormpilot.observe.plausible import read_message
 from stormpilot.observe.reports import Reports
 from stormpilot.observe.settings import Settings, SettingsReader
-from stormpilot.zookeeper.client import Node, Watch, ZooKeeper
+from stormpilot.zookeeper.client import MAY_NOT_READ, Node, Watch, ZooKeeper
 from stormpilot.zookeeper.paths import Paths
 
 M = TypeVar("M", bound=Message)
@@ -294,6 +294,6 @@ def read_keyed(zookeeper: ZooKeeper, paths: Paths, topology_id: str, tasks: Iter
 def _contender(node: Node, path: str, problems: dict[str, str]) -> str:
     """Name of a controller in the election; whoever denies it waits there, or leads, all the same."""
     if node.denied:
-        problems[path] = f"{path}: its access list does not let us read it"
+        problems[path] = f"{path}: {MAY_NOT_READ}"
         return "unreadable"
     return node.data[:MAX_NAME_BYTES].decode(errors="replace")

@@ -14,7 +14,7 @@ from stormpilot.errors import UsageError
 from stormpilot.messages.core import ClusterSnapshot, TopologySnapshot, decode
 from stormpilot.messages.load import LoadReport
 from stormpilot.observe.identity import Believed, Placement, believed, second_reporters
-from stormpilot.zookeeper.client import DeniedError, Node, NodeStat, ZooKeeper
+from stormpilot.zookeeper.client import MAY_NOT_READ, DeniedError, Node, NodeStat, ZooKeeper
 from stormpilot.zookeeper.paths import Paths
 
 NAMED = 5
@@ -86,16 +86,19 @@ class Reports:
     def read(self, topology_ids: Sequence[str]) -> ReadReports:
         """Read the reports of these topologies; `UnreachableError` when ZooKeeper is away."""
         p, over = self._paths, dict[str, str]()
-        folders = dict(zip(topology_ids, self._zookeeper.stats([p.load(i) for i in topology_ids]), strict=True))
+        looked_at = self._zookeeper.stats([p.load(i) for i in topology_ids], keep_denied=True)
+        folders = dict(zip(topology_ids, looked_at, strict=True))
         ids = []
         for i, folder in folders.items():
-            if folder is not None and folder.children > self._bounds.reporters:
+            if folder is not None and folder.denied:
+                over[i] = MAY_NOT_READ
+            elif folder is not None and folder.children > self._bounds.reporters:
                 over[i] = f"{folder.children} reporters, at most {self._bounds.reporters} are read"
             elif folder is not None and folder.children:
                 ids.append(i)
         names = self._names(ids, over)
         paths = {p.load(i, name): (i, name) for i in ids for name in names[i]}
-        stats = dict(zip(paths, self._zookeeper.stats(list(paths)), strict=True))
+        stats = dict(zip(paths, self._zookeeper.stats(list(paths), keep_denied=True), strict=True))
         size: Counter[str] = Counter()
         for path, (i, _) in paths.items():
             stat = stats[path]
@@ -103,7 +106,8 @@ class Reports:
         for i in ids:
             if size[i] > self._bounds.packed_bytes:
                 over[i] = f"{size[i]} bytes of load reports, at most {self._bounds.packed_bytes} are read"
-        there = {path: s for path, s in stats.items() if s is not None and s.bytes and paths[path][0] not in over}
+        wanted = {path: s for path, s in stats.items() if s is not None and paths[path][0] not in over}
+        there = {path: s for path, s in wanted.items() if s.bytes or s.denied}
         self._update(there)
         reports: list[LoadReport] = []
         problems: dict[str, str] = {}
@@ -130,7 +134,7 @@ class Reports:
                 try:
                     names[i] = self._zookeeper.children([folder])[0]
                 except DeniedError:
-                    over[i] = "its access list does not let us read it"
+                    over[i] = MAY_NOT_READ
             return names
 
     def _update(self, there: Mapping[str, NodeStat]) -> None:
@@ -186,7 +190,7 @@ class Reports:
 
 def _decoded(node: Node, path: str) -> LoadReport:
     if node.denied:
-        raise UsageError(f"{path}: its access list does not let us read it")
+        raise UsageError(f"{path}: {MAY_NOT_READ}")
     return decode(node.data, LoadReport, path)
 
 

@@ -7,7 +7,9 @@ from collections.abc import Mapping
 import msgspec
 
 FRESHER_S = 20.0
-"""By how much one measurement of a task must be older than the other to be left aside."""
+"""By how much one measurement of a task must be older than the other to be left aside; at least."""
+MISSED_REPORTS = 2.0
+"""So many periods of reports without one: a measurement has stopped."""
 SHELL_TIMES, SHELL_CORES = 2.0, 0.01
 """A task that uses so many times the CPU that its worker sees of its process, and so much more, is behind a shell."""
 
@@ -53,7 +55,12 @@ class TaskRates(msgspec.Struct, frozen=True, gc=False):
     up_s: float = 0.0
 
 
-def merged(own: TaskRates, jvm: TaskRates) -> TaskRates:
+def fresher_s(report_period_s: float) -> float:
+    """By how much one measurement of a task must be older than the other to be left aside, where all report so."""
+    return max(FRESHER_S, MISSED_REPORTS * report_period_s)
+
+
+def merged(own: TaskRates, jvm: TaskRates, fresher_s: float = FRESHER_S) -> TaskRates:
     """One task's rates out of what it measured itself and what its worker's JVM measured.
 
     The JVM sees all that the task does, so its numbers stand, but for what only the task knows better: latency, of
@@ -61,9 +68,9 @@ def merged(own: TaskRates, jvm: TaskRates) -> TaskRates:
     before it. Measurements that stopped (a controller that was told to, a worker without the hook) do not stand against
     ones that go on.
     """
-    if own.covered_s > 0 and (jvm.covered_s <= 0 or jvm.age_s > own.age_s + FRESHER_S):
+    if own.covered_s > 0 and (jvm.covered_s <= 0 or jvm.age_s > own.age_s + fresher_s):
         return own
-    if own.covered_s <= 0 or own.age_s > jvm.age_s + FRESHER_S:
+    if own.covered_s <= 0 or own.age_s > jvm.age_s + fresher_s:
         return jvm
     # Of a process behind a shell the JVM sees the shell, which uses next to nothing.
     unseen = jvm.child_cores is None or own.cpu_cores > SHELL_TIMES * jvm.child_cores + SHELL_CORES

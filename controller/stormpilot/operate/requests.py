@@ -103,7 +103,10 @@ def replan(operator: Operator, topology: RunningTopology) -> Change:
     from stormpilot.decide.reasons import Reason  # loads the configuration, which no reader of ours needs
 
     snapshot = operator.topology(topology)
-    text = f"{snapshot.name}: the leading controller plans it in its next cycle"
+    led = bool(operator.zookeeper.children([operator.paths.leader])[0])
+    text = f"{snapshot.name}: " + (
+        "the leading controller plans it in its next cycle" if led else "planned once a controller leads: none does now"
+    )
     seen = Reader(operator.zookeeper, operator.paths).read()
     mode, _ = mode_of(seen, snapshot.name, snapshot.id)
     if seen.is_paused(snapshot.name):

@@ -46,7 +46,7 @@ def shown_settings(seen: StoreSnapshot, now_ms: int, pauses: Mapping[str, PauseS
                 on[host.get(e.supervisor)][t.name] += 1
 
     def left(there: str) -> dict[str, int]:
-        return dict(sorted(on[there if there in on else None].items()))
+        return {} if unseen else dict(sorted(on[there if there in on else None].items()))
 
     def named(key: str) -> str:
         return "everything" if key == ALL else name_of_setting_key(key)
@@ -57,7 +57,14 @@ def shown_settings(seen: StoreSnapshot, now_ms: int, pauses: Mapping[str, PauseS
         "pauses": [{"topology": n, **head(p)} for n, p in paused],
         "modes": [{"topology": n, "mode": m.mode, **head(m)} for n, m in modes],
         "drains": [
-            {"host": d.host, "remaining": left(d.host), "unread": unread, "there": unseen or d.host in on, **head(d)}
+            {
+                "host": d.host,
+                "remaining": left(d.host),
+                "unread": unread,
+                "there": unseen or d.host in on,
+                "unseen": unseen,
+                **head(d),
+            }
             for _, d in sorted(s.drains.items())
         ],
         "pins": [
@@ -123,6 +130,8 @@ def settings_lines(settings: dict[str, Any]) -> list[tuple[str, str]]:
     for d in settings["drains"]:
         left = ", ".join(f"{n} of {t}" for t, n in d["remaining"].items())
         empty = f"not known to be empty, {listed(d['unread'])} cannot be read" if d["unread"] else "empty"
+        if d["unseen"]:
+            empty = "not known to be empty, there is no cluster snapshot"
         missing = "" if d["there"] else ", no supervisor is on a host of that name now"
         lines.append(("drained", f"{d['host']}: {left + ' to be moved' if left else empty}{missing} ({by(d)})"))
     for p in settings["pins"]:

@@ -69,8 +69,8 @@ class Cleaner:
         folder = self._publisher.paths.thresholds()
         left = [i for i in self._names(folder) if i not in alive]
         unread = [i for i in left if i not in told_ms]
-        stats = self._zookeeper.stats([f"{folder}/{i}" for i in unread])
-        at_ms = {i: s.written_at_ms for i, s in zip(unread, stats, strict=True) if s is not None}
+        stats = self._zookeeper.stats([f"{folder}/{i}" for i in unread], keep_denied=True)
+        at_ms = {i: s.written_at_ms for i, s in zip(unread, stats, strict=True) if s is not None and not s.denied}
         at_ms |= {i: told_ms[i] for i in left if i in told_ms}
         oldest = sorted(at_ms, key=lambda i: (at_ms[i], i))
         due = [i for n, i in enumerate(oldest) if at_ms[i] < oldest_ms or len(oldest) - n > KEPT_MINED][:AT_ONCE]

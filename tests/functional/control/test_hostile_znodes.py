@@ -158,7 +158,7 @@ def test_a_name_in_a_history_that_only_looks_like_a_number_stops_no_plan() -> No
 
 
 @pytest.mark.parametrize("together", [False, True])
-@pytest.mark.parametrize("kind", ["plan_history", "proposal", "moves", "below a proposal"])
+@pytest.mark.parametrize("kind", ["plan_history", "proposal", "moves", "load", "below a proposal"])
 def test_a_znode_that_denies_us_costs_the_plans_of_its_topology_alone(kind: str, together: bool) -> None:
     """Where both want to move at once their plans are one set: it was refused as a whole, again and again."""
     world, good, other = two_topologies()

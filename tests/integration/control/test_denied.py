@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoAuthError
-from kazoo.security import OPEN_ACL_UNSAFE, READ_ACL_UNSAFE, make_acl, make_digest_acl
+from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE, make_acl, make_digest_acl
 
 from doubles.shim import ShimDouble, until
 from doubles.snapshots import cluster, topology
@@ -18,7 +18,8 @@ from stormpilot.errors import RefusedError
 from stormpilot.local.zookeeper import LocalZooKeeper
 from stormpilot.messages.controller_state import ControllerState
 from stormpilot.messages.core import ClusterSnapshot
-from stormpilot.zookeeper.client import ZooKeeper, connect
+from stormpilot.observe.reports import Reports
+from stormpilot.zookeeper.client import MAY_NOT_READ, DeniedError, ZooKeeper, connect
 from stormpilot.zookeeper.login import Login
 from stormpilot.zookeeper.paths import Paths
 from stormpilot.zookeeper.transaction import Put
@@ -121,6 +122,28 @@ def test_a_denied_write_is_a_sentence_in_each_cycle_and_over_when_it_is_allowed(
     before: ControllerState = message(shim, paths.controller, ControllerState)
     allow(shared_zookeeper.hosts, paths.controller, True)
     until(lambda: message(shim, paths.controller, ControllerState).cycles > before.cycles, "it to write again")
+
+
+def test_reports_that_only_their_writer_may_read_are_named_and_end_no_reading(
+    shared_zookeeper: LocalZooKeeper, paths: Paths
+) -> None:
+    """This ZooKeeper does not even tell how large they are."""
+    zookeeper = connect(shared_zookeeper.hosts)
+    writer = KazooClient(hosts=shared_zookeeper.hosts, auth_data=[("digest", "somebody:else")])
+    closed, open_ = paths.load("closed-1-1"), paths.load("open-1-1", "x")
+    try:
+        writer.start(timeout=60)
+        writer.ensure_path(paths.load("open-1-1"))
+        writer.create(open_, b"\0", acl=CREATOR_ALL_ACL)
+        writer.create(closed, b"", acl=CREATOR_ALL_ACL)
+        with pytest.raises(DeniedError):
+            zookeeper.stats([closed])
+        read = Reports(zookeeper, paths).read(["closed-1-1", "open-1-1"])
+    finally:
+        for client in (zookeeper, writer):
+            client.stop()
+    assert read.over_limit == {"closed-1-1": MAY_NOT_READ}
+    assert read.problems[open_] == f"{open_}: {MAY_NOT_READ}"
 
 
 def test_with_a_login_of_the_controllers_own_storms_daemons_read_what_it_publishes(

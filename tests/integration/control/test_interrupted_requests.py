@@ -67,8 +67,8 @@ class Crash(ZooKeeper):
         found: list[Node | None] = self._call("read", paths, watch, keep_denied=keep_denied)
         return found
 
-    def stats(self, paths: Sequence[str]) -> Any:
-        return self._call("stats", paths)
+    def stats(self, paths: Sequence[str], *, keep_denied: bool = False) -> Any:
+        return self._call("stats", paths, keep_denied=keep_denied)
 
     def children(self, paths: Sequence[str], watch: Watch | None = None) -> list[list[str]]:
         found: list[list[str]] = self._call("children", paths, watch)

@@ -11,17 +11,30 @@ from stormpilot.instrument.reporting import cpu_mhz, host_cores, host_memory_mb,
 def test_mhz_is_that_of_the_fastest_core(tmp_path: Path) -> None:
     cpuinfo = tmp_path / "cpuinfo"
     cpuinfo.write_text("processor\t: 0\ncpu MHz\t\t: 1200.5\nprocessor\t: 1\ncpu MHz\t\t: 2900.000\n")
-    assert cpu_mhz(cpuinfo) == 2900.0
+    assert cpu_mhz(cpuinfo, tmp_path) == 2900.0
     cpuinfo.write_text("processor\t: 0\nBogoMIPS\t: 50.00\n")
-    assert cpu_mhz(cpuinfo) is None
-    assert cpu_mhz(tmp_path / "absent") is None
+    assert cpu_mhz(cpuinfo, tmp_path) is None
+    assert cpu_mhz(tmp_path / "absent", tmp_path) is None
+
+
+def test_mhz_are_the_most_that_a_core_may_reach_whatever_it_does_now(tmp_path: Path) -> None:
+    """Bare metal: an idle machine tells 800 MHz in /proc/cpuinfo, a busy one of the same kind 3,700."""
+    cpuinfo, cpufreq = tmp_path / "cpuinfo", tmp_path / "cpufreq"
+    cpuinfo.write_text("processor\t: 0\ncpu MHz\t\t: 800.012\n")
+    for policy, khz in (("policy0", "3700000\n"), ("policy4", "2600000\n")):
+        (cpufreq / policy).mkdir(parents=True)
+        (cpufreq / policy / "cpuinfo_max_freq").write_text(khz)
+    assert cpu_mhz(cpuinfo, cpufreq) == 3700.0
+    for policy in cpufreq.iterdir():
+        (policy / "cpuinfo_max_freq").write_text("<unknown>\n")
+    assert cpu_mhz(cpuinfo, cpufreq) == 800.012
 
 
 def test_a_machine_that_tells_0_mhz_tells_none(tmp_path: Path) -> None:
     """Some virtual machines do; a report of a core with 0 MHz would be refused as a whole."""
     cpuinfo = tmp_path / "cpuinfo"
     cpuinfo.write_text("processor\t: 0\ncpu MHz\t\t: 0.000\nprocessor\t: 1\ncpu MHz\t\t: 0.000\n")
-    assert cpu_mhz(cpuinfo) is None
+    assert cpu_mhz(cpuinfo, tmp_path) is None
 
 
 def test_cores_are_those_of_the_quota_where_it_is_less(tmp_path: Path) -> None:

@@ -8,9 +8,11 @@ import msgspec
 import numpy as np
 import pytest
 
-from stormpilot.messages.moves import CpuSums
+from stormpilot.messages.core import encode
+from stormpilot.messages.moves import CpuSums, MoveState
 from stormpilot.observe.cpu_law import (
     CONSTANTS,
+    MOST_KEPT,
     MOST_ROWS,
     Evidence,
     Row,
@@ -18,6 +20,7 @@ from stormpilot.observe.cpu_law import (
     law_of,
     sums_of,
 )
+from stormpilot.publish.publisher import TRANSACTION_BYTES
 
 TRUE = {"worker": 0.05, "asleep": 0.02, "in_worker": 20e-6, "far": 140e-6, "own:bolt": 50e-6}
 
@@ -111,10 +114,27 @@ def test_more_windows_at_once_than_count_in_full_are_taken_in_and_then_fade() ->
 def test_next_leader_goes_on_with_what_was_learned() -> None:
     rng = np.random.default_rng(3)
     evidence = Evidence().plus([window(rng) for _ in range(30)])
-    message = msgspec.json.decode(msgspec.json.encode(sums_of(evidence)), type=CpuSums)
+    kept = sums_of(evidence)
+    message = msgspec.json.decode(msgspec.json.encode(kept), type=CpuSums)
     again = evidence_of(message)
     assert again is not None
     assert again.solved[0] == pytest.approx(evidence.solved[0])
+
+
+def test_what_was_learned_of_very_many_components_is_not_kept_beside_their_plan() -> None:
+    """It filled the znode, and no plan of that topology could be written."""
+    rng = np.random.default_rng(4)
+    names = [f"own:{i}" for i in range(2 * MOST_KEPT)]
+    evidence = Evidence().plus([Row(dict(zip(names, rng.uniform(0, 1, len(names)), strict=True)), 1.0)])
+    assert sums_of(evidence) is None
+    kept = sums_of(
+        Evidence(
+            names=evidence.names[:MOST_KEPT],
+            gram=evidence.gram[:MOST_KEPT, :MOST_KEPT],
+            moment=evidence.moment[:MOST_KEPT],
+        )
+    )
+    assert len(encode(MoveState(topology_id="t-1-1", cpu=kept))) < TRANSACTION_BYTES // 3
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from doubles.snapshots import COMPONENT_OF, T0_MS, cluster, everywhere, report, task_load, topology
+from doubles.snapshots import COMPONENT_OF, REPORTING, T0_MS, cluster, everywhere, report, task_load, topology
 from stormpilot.config import LoadSection
 from stormpilot.messages.core import TopologySnapshot
 from stormpilot.messages.load import JvmPart, LoadReport
@@ -60,6 +60,21 @@ def both(**fields: Any) -> LoadHistory:
     """Reports of tasks and of their workers; a field may be a function of the seconds."""
     told = {s: {k: v(s) if callable(v) else v for k, v in fields.items()} for s in (10, 40)}
     return history_of(*((s, r) for s in (10, 40) for r in (report(s), jvm_report(s, **told[s]))))
+
+
+@pytest.mark.parametrize("period_s", [20, 60])
+def test_two_measurements_count_together_whatever_lies_between_their_reports(period_s: int) -> None:
+    """With a minute between reports the worker's seemed to have stopped for a part of each minute."""
+    snapshot = topology(PLACE, config={"stormpilot.report.secs": period_s})
+    history = LoadHistory(300)
+    history.know({TOPOLOGY: snapshot})
+    at = {k * period_s: report for k in range(1, 8)} | {(k + 2 / 3) * period_s: jvm_report for k in range(1, 8)}
+    together = []
+    for now_s in range(3 * period_s, 7 * period_s, period_s // 12):
+        for seen_s in sorted(s for s in at if s <= now_s):
+            history.take([at.pop(seen_s)(seen_s)], T0_MS + int(seen_s * 1000))
+        together.append((rates(history, now_s).in_jvm, len(history.counted(TOPOLOGY))))
+    assert set(together) == {(True, len(REPORTING) + len(COMPONENT_OF))}
 
 
 def test_cpu_of_looking_for_tuples_reaches_the_model() -> None:

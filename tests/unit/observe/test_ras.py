@@ -9,10 +9,11 @@ import pytest
 
 from doubles import snapshots
 from stormpilot.config import LoadSection
+from stormpilot.decide.memory import Memory
 from stormpilot.messages.core import ClusterSnapshot, SharedMemoryPart, TopologySnapshot
 from stormpilot.model.compiled import compile_model
 from stormpilot.model.subset import subset
-from stormpilot.model.values import Infeasible, Model, Plan, Topology
+from stormpilot.model.values import Assigned, Infeasible, Model, Plan, Topology
 from stormpilot.model.violations import violations
 from stormpilot.observe.build import build
 from stormpilot.observe.ras import ON_HEAP, need_of
@@ -229,6 +230,27 @@ def test_declared_cpu_is_a_reservation() -> None:
     assert all(not s.resources for s in measured.supervisors)
     declared = model(job, cluster("a", "b", "c"), cpu="declared").topologies[0]
     assert {(e.cpu_mhz, e.measured) for e in declared.executors} == {(1000.0, True)}
+
+
+def test_supervisors_may_be_filled_with_all_that_they_declare_where_what_is_declared_counts_alone() -> None:
+    """B(n) left a fifth of them free, and one that its scheduler had filled by the rules was overloaded."""
+    job, nodes = snapshots.topology(workers=6), cluster("a", "b", "c")
+    parts = [msgspec.structs.replace(c, cpu_pcore_percent=100.0) for c in job.components]
+    job = msgspec.structs.replace(job, components=parts)
+    found = build(nodes, {job.id: job}, {}, LoadSection(cpu="declared"), 0.8, snapshots.T0_MS).model
+    assert len(found.topologies[0].executors) == 6, "as many as the three supervisors have cores"
+    assert {s.limit_mhz for s in found.supervisors} == {s.cpu_mhz for s in found.supervisors}
+    full = msgspec.structs.replace(found, topologies=[placed(found.topologies[0], planned(found))])
+    assert Memory().observe(full, snapshots.T0_MS).overloaded_since_ms == {}
+
+
+def placed(t: Topology, plan: Plan) -> Topology:
+    assignment = [
+        Assigned(start=start, supervisor=w.supervisor, port=w.port)
+        for w in plan.topologies[0].workers
+        for start, _ in w.executors
+    ]
+    return msgspec.structs.replace(t, assignment=assignment)
 
 
 def without_cpu(t: Topology) -> Topology:

@@ -282,6 +282,25 @@ def test_of_many_bad_reports_a_few_are_named_and_the_rest_is_counted() -> None:
     assert problems[f"{store.paths.load(VICTIM)}/..."].endswith(f"{40 - NAMED} more load reports that cannot be used")
 
 
+def test_reports_that_we_may_not_read_cost_their_own_topology_alone() -> None:
+    """ZooKeeper tells nothing of them: the reading ended there, and with it every cycle."""
+    store = Store()
+    store.write(VICTIM, "collector-6", report(10))
+    store.write(OTHER, "collector-6", report(10, name="other"))
+    hidden = store.write(VICTIM, "x", b"")
+    store.zookeeper.denied.add(hidden)
+    reports, problems = store.read()
+    assert [r.topology_id for r in reports] == [VICTIM, OTHER]
+    assert problems == {hidden: f"{hidden}: its access list does not let us read it"}
+    folder = store.paths.load(VICTIM)
+    store.zookeeper.denied.add(folder)
+    reports, problems = store.read()
+    assert [r.topology_id for r in reports] == [OTHER]
+    assert problems == {folder: f"{folder}: its access list does not let us read it: the topology is left as it is"}
+    store.zookeeper.denied.clear()
+    assert [r.topology_id for r in store.read()[0]] == [VICTIM, OTHER]
+
+
 def test_a_snapshot_of_another_topology_or_with_numbers_beyond_any_cluster_is_not_believed() -> None:
     store = Store()
     good = store.place(PLACE)

@@ -236,7 +236,7 @@ def test_what_is_resumed_and_stays_paused_by_another_pause_is_told(world: World)
 def test_what_a_drain_pin_or_exclusion_moves_is_told_with_who_is_waited_for(
     world: World, leads: bool, of: str, said: str
 ) -> None:
-    """Executors were "to be moved" where nobody was going to move them."""
+    """Executors were "to be moved", and a topology planned, where nobody was going to do it."""
     world.decide("NO_BETTER_PLAN", T0_MS, mode=of)
     if leads:
         world.zookeeper.put(f"{PATHS.leader}/n-1", b"")
@@ -244,6 +244,9 @@ def test_what_a_drain_pin_or_exclusion_moves_is_told_with_who_is_waited_for(
     assert drain(world.operator(dry_run=True), "host-a").text == f"host-a: is drained{moved}"
     assert exclude(world.operator(dry_run=True), "host-a").text == f"everything: excluded from host-a{moved}"
     assert pin(world.operator(dry_run=True), "flights", "parse", "b").text.endswith(f"to be moved{said}")
+    if of != "off":
+        text = "the leading controller plans it in its next cycle" if leads else f"planned{said[1:]}"
+        assert replan(world.operator(dry_run=True), "flights").text == f"flights: {text}"
 
 
 def test_a_host_that_nobody_knows_is_not_called_empty(world: World) -> None:

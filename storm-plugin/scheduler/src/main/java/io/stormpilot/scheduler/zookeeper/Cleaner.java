@@ -89,7 +89,7 @@ public final class Cleaner {
     Map<String, Long> written = new HashMap<>();
     for (String name : children(paths.load(lookedAt), store)) {
       String path = paths.load(lookedAt) + "/" + name;
-      written.put(path, store.writtenAtMs(path));
+      written.put(path, attempt(path, store, -1L, () -> store.writtenAtMs(path)));
     }
     long newest = written.values().stream().mapToLong(Long::longValue).max().orElse(0);
     for (Map.Entry<String, Long> report : written.entrySet()) {
@@ -123,10 +123,10 @@ public final class Cleaner {
    */
   private <T> T attempt(String path, ZnodeStore store, T otherwise, Callable<T> request)
       throws Exception {
-    if (leftAlone.containsKey(path) && store.childCount(path) >= leftAlone.get(path)) {
-      return otherwise;
-    }
     try {
+      if (leftAlone.containsKey(path) && store.childCount(path) >= leftAlone.get(path)) {
+        return otherwise;
+      }
       T answer = request.call();
       leftAlone.remove(path);
       return answer;

@@ -3,6 +3,7 @@ package io.stormpilot.worker.measure;
 import java.io.IOException;
 import java.lang.management.ManagementFactory;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -12,10 +13,10 @@ import java.util.Map;
 import java.util.regex.Pattern;
 
 /**
- * Cores and memory of the host, or of the service or container in which its supervisor runs (least
- * limit of its cgroups, v2 or v1). Not what this worker may have: {@code -XX:ActiveProcessorCount}
- * and the cgroups that Storm makes for each worker, named by its id, say nothing of the host. Where
- * there is no {@code /proc}, what the JVM tells.
+ * Cores, their clock, and memory of the host, or of the service or container in which its
+ * supervisor runs (least limit of its cgroups, v2 or v1). Not what this worker may have: {@code
+ * -XX:ActiveProcessorCount} and the cgroups that Storm makes for each worker, named by its id, say
+ * nothing of the host. Where there is no {@code /proc}, what the JVM tells.
  */
 public final class Host {
 
@@ -23,17 +24,20 @@ public final class Host {
       Pattern.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}");
   private static final double BYTES_PER_MIB = 1024.0 * 1024;
   private static final double KIB_PER_MIB = 1024;
+  private static final double KHZ_PER_MHZ = 1000;
 
   private final Path proc;
   private final Path cgroups;
+  private final Path cpufreq;
 
   public Host() {
-    this(Path.of("/proc"), Path.of("/sys/fs/cgroup"));
+    this(Path.of("/proc"), Path.of("/sys/fs/cgroup"), Path.of("/sys/devices/system/cpu/cpufreq"));
   }
 
-  Host(Path proc, Path cgroups) {
+  Host(Path proc, Path cgroups, Path cpufreq) {
     this.proc = proc;
     this.cgroups = cgroups;
+    this.cpufreq = cpufreq;
   }
 
   /** Cores. */
@@ -57,6 +61,36 @@ public final class Host {
       }
     }
     return cores;
+  }
+
+  /**
+   * MHz of the fastest core, or null. The most that it may reach, where the kernel governs clocks
+   * (mostly on bare metal): {@code cpuinfo} tells the clock of the moment there, less on an idle
+   * machine than on a busy one of the same kind.
+   */
+  public Double mhz() {
+    double fastest = 0;
+    try (DirectoryStream<Path> policies = Files.newDirectoryStream(cpufreq, "policy*")) {
+      for (Path policy : policies) {
+        double khz = number(text(policy.resolve("cpuinfo_max_freq")));
+        fastest = Math.max(fastest, khz / KHZ_PER_MHZ);
+      }
+    } catch (IOException | RuntimeException e) {
+      fastest = 0; // nothing governs clocks here
+    }
+    return fastest > 0 ? (Double) fastest : clockOfTheMoment();
+  }
+
+  private Double clockOfTheMoment() {
+    double fastest = 0;
+    for (String line : lines(proc.resolve("cpuinfo"))) {
+      String[] parts = line.split(":", 2);
+      String mhz = parts[parts.length - 1].strip();
+      if (parts[0].strip().equals("cpu MHz") && mhz.matches("\\d{1,9}(\\.\\d{1,9})?")) {
+        fastest = Math.max(fastest, Double.parseDouble(mhz));
+      }
+    }
+    return fastest > 0 ? (Double) fastest : null;
   }
 
   /** Memory, MB; null where nothing tells. */

@@ -192,22 +192,6 @@ public final class Proc {
     return null;
   }
 
-  /** MHz of the fastest core as the kernel tells it now, or null. */
-  public Double mhz() {
-    double fastest = 0;
-    try {
-      for (String line : Files.readAllLines(root.resolve("cpuinfo"), StandardCharsets.ISO_8859_1)) {
-        int colon = line.indexOf(':');
-        if (colon > 0 && line.substring(0, colon).strip().equals("cpu MHz")) {
-          fastest = Math.max(fastest, Double.parseDouble(line.substring(colon + 1).strip()));
-        }
-      }
-    } catch (IOException | RuntimeException e) {
-      return null;
-    }
-    return fastest > 0 ? fastest : null;
-  }
-
   /**
    * The children of a thread. The kernel may leave some out where one of them ends while the file
    * is read: all that several readings show count, until a reading shows nothing new.

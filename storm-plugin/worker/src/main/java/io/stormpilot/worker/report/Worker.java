@@ -1,7 +1,6 @@
 package io.stormpilot.worker.report;
 
 import io.stormpilot.worker.measure.Host;
-import io.stormpilot.worker.measure.Proc;
 import java.net.UnknownHostException;
 import java.util.Map;
 import org.apache.storm.Config;
@@ -34,7 +33,7 @@ record Worker(
         context.getThisWorkerPort(),
         ProcessHandle.current().pid(),
         System.currentTimeMillis(),
-        new Proc().mhz(),
+        host.mhz(),
         host.cores(),
         host.memoryMb());
   }

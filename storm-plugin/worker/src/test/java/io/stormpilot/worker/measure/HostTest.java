@@ -1,6 +1,7 @@
 package io.stormpilot.worker.measure;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.IOException;
@@ -17,6 +18,7 @@ class HostTest {
 
   @TempDir Path proc;
   @TempDir Path cgroups;
+  @TempDir Path cpufreq;
 
   @BeforeEach
   void machine() throws IOException {
@@ -30,13 +32,34 @@ class HostTest {
   }
 
   private Host host() {
-    return new Host(proc, cgroups);
+    return new Host(proc, cgroups, cpufreq);
   }
 
   @Test
   void isTheMachineWhateverTheJvmMayUse() {
     assertEquals(8, host().cores());
     assertEquals(16384.0, host().memoryMb());
+  }
+
+  @Test
+  void clockIsThatOfTheFastestCore() throws IOException {
+    assertNull(host().mhz());
+    write(proc, "cpuinfo", "cpu MHz\t\t: 2100.5\nmodel name : x\ncpu MHz : 2900.0\n");
+    assertEquals(2900.0, host().mhz());
+    write(proc, "cpuinfo", "cpu MHz : 0.000\n");
+    assertNull(host().mhz(), "some virtual machines tell that");
+  }
+
+  /** Bare metal: an idle machine tells 800 MHz in its cpuinfo, a busy one of its kind 3,700. */
+  @Test
+  void clockIsTheMostThatACoreMayReachWhateverItDoesNow() throws IOException {
+    write(proc, "cpuinfo", "cpu MHz : 800.012\n");
+    write(cpufreq, "policy0/cpuinfo_max_freq", "3700000\n");
+    write(cpufreq, "policy4/cpuinfo_max_freq", "2600000\n");
+    assertEquals(3700.0, host().mhz());
+    write(cpufreq, "policy0/cpuinfo_max_freq", "<unknown>\n");
+    write(cpufreq, "policy4/cpuinfo_max_freq", "<unknown>\n");
+    assertEquals(800.012, host().mhz());
   }
 
   @Test
@@ -63,7 +86,7 @@ class HostTest {
 
   @Test
   void whatNobodySaysAnythingOfIsWhatTheJvmTells() throws IOException {
-    Host host = new Host(proc.resolve("none"), cgroups.resolve("none"));
+    Host host = new Host(proc.resolve("none"), cgroups.resolve("none"), cpufreq);
     assertEquals(Runtime.getRuntime().availableProcessors(), host.cores());
     assertTrue(host.memoryMb() > 0);
   }

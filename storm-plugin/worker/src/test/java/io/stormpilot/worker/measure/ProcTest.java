@@ -136,7 +136,6 @@ class ProcTest {
   @Test
   void machineThatTellsNothingIsNoError() {
     assertEquals(List.of(), proc().childrenOf("x"));
-    assertNull(proc().mhz());
   }
 
   @Test
@@ -163,13 +162,6 @@ class ProcTest {
     Files.writeString(root.resolve("79/smaps_rollup"), "Rss: 512000 kB\nPss:   102400 kB\n");
     assertEquals(2 + 500 + 100, proc().memoryMb(child));
     assertEquals(0, proc().memoryMb(new Child(77, 1)), "another process of that id");
-  }
-
-  @Test
-  void fastestCoreCounts() throws IOException {
-    Files.writeString(
-        root.resolve("cpuinfo"), "cpu MHz\t\t: 2100.5\nmodel name : x\ncpu MHz : 2900.0\n");
-    assertEquals(2900.0, proc().mhz());
   }
 
   @Test
