@@ -68,7 +68,10 @@ public enum Reason {
   SUPERVISOR_LOST,
   /** The placement differs from the plan in force, and not by our doing. */
   ASSIGNMENT_DIFFERS,
-  /** Workers that share executors have to move together and are more than the limit per round. */
+  /**
+   * Workers that share executors, or trade slots, have to move together and are more than the limit
+   * per round.
+   */
   GROUP_OVER_LIMIT,
   /** More workers are to move than the limit per round allows. */
   MOVE_LIMIT,

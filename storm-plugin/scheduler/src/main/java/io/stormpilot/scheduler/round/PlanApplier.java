@@ -1,10 +1,13 @@
 package io.stormpilot.scheduler.round;
 
 import io.stormpilot.scheduler.message.PlannedWorker;
+import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Comparator;
+import java.util.Deque;
 import java.util.HashMap;
 import java.util.HashSet;
+import java.util.Iterator;
 import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
 import java.util.List;
@@ -23,10 +26,10 @@ import org.apache.storm.scheduler.WorkerSlot;
  * another in the same round, which is how topologies trade slots. A unit for which a supervisor has
  * no slot left waits for the next round.
  *
- * <p>With a limit on moved workers, units are taken in order while they fit. Where not even one
- * fits, because its workers share executors and are more than the limit, the smallest is carried
- * out as a whole; where units can only go together because each needs the slot of another, they go
- * together. Units with executors that run nowhere do not count.
+ * <p>With a limit on moved workers, units are taken in order while they fit; then those that can
+ * only go together because each needs the slot of another, the fewest first. Where nothing fits,
+ * because workers share executors or trade slots and are more than the limit, the smallest unit or
+ * group is carried out as a whole. Units with executors that run nowhere do not count.
  */
 public final class PlanApplier {
 
@@ -76,10 +79,13 @@ public final class PlanApplier {
     if (limit > 0 && counted(chosen) > limit) {
       List<MoveUnit> fitting = new ArrayList<>(chosen);
       chosen = withinLimit(fitting);
-      if (counted(chosen) == 0) {
-        Set<MoveUnit> whole = smallestAlone(fitting, chosen);
-        whole.forEach(u -> overLimit.add(u.topologyId()));
-        chosen.addAll(whole);
+      Set<MoveUnit> group = smallestTogether(fitting, chosen);
+      while (!group.isEmpty() && fits(group, chosen)) {
+        if (counted(group) > limit) {
+          group.forEach(u -> overLimit.add(u.topologyId()));
+        }
+        chosen.addAll(group);
+        group = smallestTogether(fitting, chosen);
       }
     }
     return new Outcome(carryOut(chosen), overLimit);
@@ -169,20 +175,61 @@ public final class PlanApplier {
     return chosen;
   }
 
-  private Set<MoveUnit> smallestAlone(List<MoveUnit> units, Set<MoveUnit> besides) {
-    List<MoveUnit> bySize = new ArrayList<>(units);
-    bySize.removeAll(besides);
-    bySize.sort(Comparator.comparingInt(MoveUnit::size));
+  /**
+   * The fewest units beside those that are chosen that can go together, for each needs the slot of
+   * another, or one alone; empty where all are chosen. The units can all go together.
+   */
+  private Set<MoveUnit> smallestTogether(List<MoveUnit> units, Set<MoveUnit> chosen) {
+    List<MoveUnit> rest = new ArrayList<>(units);
+    rest.removeAll(chosen);
+    rest.sort(Comparator.comparingInt(MoveUnit::size));
     Map<String, Integer> spare = new HashMap<>();
-    besides.forEach(unit -> add(spare, unit, 1));
-    for (MoveUnit unit : bySize) {
-      add(spare, unit, 1);
-      if (!lacks(spare, unit)) {
-        return Set.of(unit);
-      }
-      add(spare, unit, -1);
+    chosen.forEach(unit -> add(spare, unit, 1));
+    Map<String, List<MoveUnit>> leaving = new HashMap<>();
+    for (MoveUnit unit : rest) {
+      unit.leaving().stream()
+          .filter(slots::isVisible)
+          .forEach(s -> leaving.computeIfAbsent(s.getNodeId(), x -> new ArrayList<>()).add(unit));
     }
-    return new LinkedHashSet<>(bySize);
+    Set<MoveUnit> smallest = Set.of();
+    for (MoveUnit unit : rest) {
+      if (!smallest.isEmpty() && unit.size() >= counted(smallest)) {
+        break;
+      }
+      Set<MoveUnit> group = together(unit, leaving, new HashMap<>(spare));
+      if (smallest.isEmpty() || counted(group) < counted(smallest)) {
+        smallest = group;
+      }
+    }
+    return smallest;
+  }
+
+  /** A unit with others, small ones first, that leave the slots which it and they need. */
+  private Set<MoveUnit> together(
+      MoveUnit first, Map<String, List<MoveUnit>> leaving, Map<String, Integer> spare) {
+    Set<MoveUnit> group = new LinkedHashSet<>(Set.of(first));
+    Deque<MoveUnit> unsure = new ArrayDeque<>(group);
+    add(spare, first, 1);
+    while (!unsure.isEmpty()) {
+      for (PlannedWorker worker : takingSlots(unsure.poll())) {
+        String supervisor = worker.supervisor();
+        Iterator<MoveUnit> more = leaving.getOrDefault(supervisor, List.of()).iterator();
+        while (slots.freeCount(supervisor) + spare.get(supervisor) < 0 && more.hasNext()) {
+          MoveUnit unit = more.next();
+          if (group.add(unit)) {
+            add(spare, unit, 1);
+            unsure.add(unit);
+          }
+        }
+      }
+    }
+    return group;
+  }
+
+  /** Whether a group may go beside what is chosen; over the limit only where nothing else goes. */
+  private boolean fits(Set<MoveUnit> group, Set<MoveUnit> chosen) {
+    int moved = counted(chosen);
+    return moved == 0 || moved + counted(group) <= limit;
   }
 
   private static int counted(Set<MoveUnit> units) {

@@ -40,7 +40,8 @@ import org.apache.storm.scheduler.WorkerSlot;
  * first, then the one with the most room. No supervisor gets more than it must ever have.
  *
  * <p>Where there are such limits, or rules on who shares a worker or a supervisor, a lost worker
- * that finds no place is divided, down to single executors; who finds none waits.
+ * that finds no place, and waits for no port of its own supervisor, is divided, down to single
+ * executors; who finds none waits.
  */
 public final class Repair {
 
@@ -54,6 +55,8 @@ public final class Repair {
   private boolean full;
   private final Map<String, Set<ExecutorDetails>> there = new HashMap<>();
   private final Map<String, List<Set<ExecutorDetails>>> coming = new HashMap<>();
+  private final Set<ExecutorDetails> homeless = new HashSet<>();
+  private final Set<WorkerSlot> returning = new LinkedHashSet<>();
 
   /**
    * What was found.
@@ -116,17 +119,22 @@ public final class Repair {
                 there.computeIfAbsent(slot.getNodeId(), id -> new HashSet<>()).addAll(executors));
     Map<WorkerSlot, Set<ExecutorDetails>> started = new LinkedHashMap<>();
     List<LostGroup> left = new ArrayList<>();
+    Map<WorkerSlot, Set<ExecutorDetails>> hidden = hidden();
     Deque<LostGroup> pending =
         new ArrayDeque<>(LostGroup.of(lost, before, newWorkers, requiredSite));
     while (!pending.isEmpty()) {
       LostGroup group = pending.poll();
       WorkerSlot slot = chooseSlot(group);
+      boolean divides = (rules != null || full) && group.executors().size() > 1;
       Set<ExecutorDetails> free = slot == null ? free(group) : Set.of();
+      WorkerSlot next = slot == null && free.isEmpty() && divides ? ownPort(group, hidden) : null;
       if (slot != null) {
         slots.take(slot, topologyId);
         comes(slot, group);
         started.put(slot, new HashSet<>(group.executors()));
-      } else if (free.isEmpty() && (rules != null || full) && group.executors().size() > 1) {
+      } else if (next != null) {
+        waitsFor(next, group, hidden);
+      } else if (free.isEmpty() && divides) {
         pending.addAll(group.halves());
       } else if (free.isEmpty()) {
         left.add(group);
@@ -137,7 +145,28 @@ public final class Repair {
         pending.add(new LostGroup(group.supervisor(), null, free));
       }
     }
-    return join(topologyId, left, started, current);
+    return join(topologyId, left, started, hidden, current);
+  }
+
+  /** A port of the group's own supervisor that Storm hides for this round alone; or null. */
+  private WorkerSlot ownPort(LostGroup group, Map<WorkerSlot, Set<ExecutorDetails>> hidden) {
+    String own = group.supervisor();
+    if (own == null
+        || (rules != null && !rules.mayShareWorker(group.executors()))
+        || !mayStay(own, group, room.need(group.executors()))) {
+      return null;
+    }
+    return hidden.keySet().stream()
+        .filter(slot -> slot.getNodeId().equals(own))
+        .min(Comparator.comparingInt(WorkerSlot::getPort))
+        .orElse(null);
+  }
+
+  private void waitsFor(
+      WorkerSlot next, LostGroup group, Map<WorkerSlot, Set<ExecutorDetails>> hidden) {
+    hidden.remove(next);
+    returning.add(next);
+    homeless.addAll(group.executors());
   }
 
   private void comes(WorkerSlot slot, LostGroup group) {
@@ -175,13 +204,11 @@ public final class Repair {
       String topologyId,
       List<LostGroup> left,
       Map<WorkerSlot, Set<ExecutorDetails>> started,
+      Map<WorkerSlot, Set<ExecutorDetails>> hidden,
       Placement current) {
     Map<WorkerSlot, Set<ExecutorDetails>> living = new LinkedHashMap<>(current.workers());
     living.keySet().removeIf(slot -> !slots.isVisible(slot));
     Map<WorkerSlot, Set<ExecutorDetails>> restarted = new LinkedHashMap<>();
-    Map<WorkerSlot, Set<ExecutorDetails>> hidden = hidden();
-    Set<ExecutorDetails> homeless = new HashSet<>();
-    Set<WorkerSlot> returning = new LinkedHashSet<>();
     Deque<LostGroup> pending = new ArrayDeque<>(left);
     while (!pending.isEmpty()) {
       LostGroup group = pending.poll();
@@ -192,11 +219,10 @@ public final class Repair {
         comes(host, group);
         continue;
       }
-      WorkerSlot next = first(hidden, group, Host.ownFirst(group));
+      WorkerSlot next = ownPort(group, hidden);
+      next = next == null ? first(hidden, group, Host.ownFirst(group)) : next;
       if (next != null) {
-        hidden.remove(next);
-        returning.add(next);
-        homeless.addAll(group.executors());
+        waitsFor(next, group, hidden);
         continue;
       }
       host = first(living, group, Host.SMALLEST);

@@ -233,7 +233,10 @@ public final class Round {
         topology.current(),
         view.placements().get(topology.id()));
     int workers = topology.details().getNumWorkers();
-    if (m.wantWorkers(workers, now) && m.owns()) {
+    boolean changed = m.wantWorkers(workers, now);
+    // Made for that very number: the status is from before its rebalance.
+    boolean madeForIt = m.inForce() != null && m.inForce().workersWanted() == workers;
+    if (changed && m.owns() && !madeForIt) {
       m.setAside(
           Reason.WORKERS_CHANGED, "the number of workers was changed to " + workers + " by a user");
     }

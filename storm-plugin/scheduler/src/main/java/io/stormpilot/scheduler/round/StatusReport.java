@@ -82,7 +82,7 @@ final class StatusReport {
     return new StatusText(
         State.REJECTED,
         rejection.reason(),
-        rejection.text() + otherwise,
+        withEnd(rejection.text(), otherwise),
         topology.entry().planId(),
         topology.entry().planSet());
   }
@@ -102,7 +102,7 @@ final class StatusReport {
     }
     if (aside != null) {
       return new StatusText(
-          State.FALLBACK, aside.reason(), aside.text() + "; " + who, asideId, null);
+          State.FALLBACK, aside.reason(), withEnd(aside.text(), "; " + who), asideId, null);
     }
     if (topology.held() == Reason.PAUSED) {
       return new StatusText(State.FALLBACK, Reason.PAUSED, "paused: " + stays(who), null, null);
@@ -134,6 +134,11 @@ final class StatusReport {
   }
 
   /** Who places what runs nowhere; an isolated topology is that scheduler's in all it does. */
+  /** A text that an earlier Nimbus wrote ends so already. */
+  private static String withEnd(String text, String end) {
+    return text.endsWith(end) ? text : text + end;
+  }
+
   private String who(TopologyContext topology) {
     if (topology.held() == Reason.ISOLATED) {
       return fallbackName + " schedules the topology";
@@ -155,7 +160,8 @@ final class StatusReport {
     int pending = moves.pendingWorkers();
     String text = moved + " of " + (moved + pending) + " workers started at their new place";
     if (moves.groupOverLimit()) {
-      String together = "; they share executors and went together, over the limit of ";
+      String together =
+          "; they share executors or trade slots and went together, over the limit of ";
       return ofPlanInForce(
           topology, State.MOVING, Reason.GROUP_OVER_LIMIT, text + together + limit + " per round");
     }

@@ -132,8 +132,12 @@ public final class TopologyMemory {
                 : new Rejection(
                     Reason.ASSIGNMENT_DIFFERS, "the placement no longer follows the plan");
       }
-      case REJECTED ->
-          lastCheck.rejected(plan.key(), new Rejection(status.code(), status.text()), true);
+      case REJECTED -> {
+        String text = status.text();
+        int more = text.indexOf("; plan " + status.inForcePlanId() + " stays in force");
+        text = more < 0 ? text : text.substring(0, more);
+        lastCheck.rejected(plan.key(), new Rejection(status.code(), text), true);
+      }
       case FALLBACK -> {
         setAsideKey = plan.key();
         setAsidePlanId = plan.planId();

@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.google.gson.JsonObject;
+import io.stormpilot.scheduler.message.Plan;
 import io.stormpilot.scheduler.message.PlanEntry;
 import io.stormpilot.scheduler.message.Reason;
 import io.stormpilot.scheduler.message.Rejection;
@@ -59,6 +60,46 @@ class FailOverTest {
     story.rebalance("t", 4, 4);
     story.round();
     return story;
+  }
+
+  /** Nimbus died between what it did and what it said of it. */
+  @Test
+  void planThatWasMadeForARebalanceIsNotSetAsideForItByTheNextNimbus() {
+    Story story = Story.twoWorkers().applied("sup-2:6700=1-2", "sup-1:6700=3-4");
+    Plan made = story.plan("t", "p-2", "sup-2:6700=1-2", "sup-1:6700=3", "sup-0:6700=4");
+    story.publish(Notation.forRebalance(600_000, 3, made));
+    story.round();
+    assertEquals("waiting/WORKERS_CHANGED", story.state("t"));
+    Status old = story.written("t");
+    story.rebalance("t", 3, 4);
+    story.round();
+    Map<String, Set<Integer>> placed = story.placement("t");
+
+    story.failOverFrom(old);
+    story.round();
+
+    assertEquals("applied/OK", story.state("t"));
+    assertEquals(placed, story.placement("t"));
+  }
+
+  @Test
+  void whatIsSaidOfAPlanDoesNotGrowWithEachNimbus() {
+    Story story = setAside();
+    String aside = story.text("t");
+    Story other = Story.twoWorkers().applied("sup-2:6700=1-2", "sup-1:6700=3-4");
+    other.publish(other.plan("t", "p-2", "sup-2:6700=1-2"));
+    other.round();
+    assertEquals("rejected/EXECUTOR_MISSING", other.state("t"));
+    String rejected = other.text("t");
+
+    for (int terms = 0; terms < 2; terms++) {
+      story.failOver();
+      story.round();
+      assertEquals(aside, story.text("t"));
+      other.failOver();
+      other.round();
+      assertEquals(rejected, other.text("t"));
+    }
   }
 
   @Test

@@ -4,8 +4,10 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.stormpilot.scheduler.state.PilotConfig;
+import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.stream.IntStream;
 import org.junit.jupiter.api.Test;
 
 /** Plans of several topologies that belong together, and the limit on moves. */
@@ -48,6 +50,30 @@ class PlanSetTest {
     assertEquals("moving/GROUP_OVER_LIMIT", story.state("a"));
     assertEquals(Map.of("sup-1:6700", Set.of(1, 2)), story.placement("a"));
     assertEquals(Map.of("sup-0:6700", Set.of(1, 2)), story.placement("b"));
+  }
+
+  /** Each pair is within the limit; all of them restarted in one round, and each was "over" it. */
+  @Test
+  void pairsThatTradeSlotsGoOneAfterTheOther() {
+    Story story = new Story(6, 1).with(PilotConfig.MAX_MOVED_WORKERS, 2);
+    Set<String> members = Set.of("a", "b", "c", "d", "e", "f");
+    List<String> ids = members.stream().sorted().toList();
+    for (int i = 0; i < 6; i++) {
+      story.topology(ids.get(i), 1, 2).running(ids.get(i), "sup-" + i + ":6700", "1-2");
+    }
+    for (int i = 0; i < 6; i++) {
+      String there = "sup-" + (i ^ 1) + ":6700=1-2";
+      story.publish(story.plan(ids.get(i), "p-" + ids.get(i), "r-1", members, there));
+    }
+    for (int moved = 2; moved <= 6; moved += 2) {
+      assertEquals(2, story.round().workersMoved());
+      long there =
+          IntStream.range(0, 6)
+              .filter(i -> story.placement(ids.get(i)).containsKey("sup-" + (i ^ 1) + ":6700"))
+              .count();
+      assertEquals(moved, there);
+      assertTrue(ids.stream().noneMatch(t -> story.state(t).endsWith("GROUP_OVER_LIMIT")));
+    }
   }
 
   @Test

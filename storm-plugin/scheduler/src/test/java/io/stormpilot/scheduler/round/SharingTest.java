@@ -41,6 +41,26 @@ class SharingTest {
     story.round();
   }
 
+  /** It was divided, and its executors restarted one living worker after the other. */
+  @Test
+  void aDeadWorkerWaitsARoundForItsOwnPortAsAWhole() {
+    Story story = running(1, Config.TOPOLOGY_WORKER_MAX_HEAP_SIZE_MB, 4 * HEAP_MB);
+    story.loseWorker("sup-2:6700");
+
+    story.round();
+
+    assertEquals(Set.of(1, 2), story.placement("t").get("sup-0:6700"));
+    assertEquals(Set.of(3, 4), story.placement("t").get("sup-1:6700"));
+    assertEquals("degraded/NO_FREE_SLOT", story.state("t"));
+
+    story.showPort("sup-2", 6700);
+    story.round();
+    story.round();
+
+    assertEquals("sup-2:6700", story.slotOf("t", "5-6"));
+    assertEquals("applied/OK", story.state("t"));
+  }
+
   @Test
   void aWorkerWhoseHeapIsFullTakesNobody() {
     Story story = running(1, Config.TOPOLOGY_WORKER_MAX_HEAP_SIZE_MB, 2 * HEAP_MB);
