@@ -142,6 +142,7 @@ def paragraphs(found: dict[str, Any]) -> list[str]:
             f"the machine of {found['machine']['cores']} cores ({found['machine']['cpu']}) was {min(loads):.1f} to "
             f"{max(loads):.1f}.{other}{left} The aim is {WANTED_PART:.0%} of the plan."
             + (f" Under the even shuffle, for which it is made, {_parts(even)}." if even else "")
+            + below(even)
         ),
         table(CLUSTER_HEAD, cluster(found["cluster"])),
         *_before(found["cluster"]),
@@ -166,6 +167,25 @@ def paragraphs(found: dict[str, Any]) -> list[str]:
         ),
         table(SLOTS_HEAD, slots(found["cluster"])),
     ]
+
+
+def below(even: Sequence[dict[str, Any]]) -> str:
+    """A sentence on each case that sustains less than is wanted, in the median: of each of its runs, and why."""
+    told = ""
+    for again in _by_case(even):
+        planned = again[0]["sizedForTps"]
+        if median(one["actualTps"] for one in again) >= WANTED_PART * planned:
+            continue
+        runs = ", ".join(f"{one['actualTps']:.1f}" for one in again)
+        mhz = len({one.get("coreMhz") for one in again})
+        told += (
+            f" {again[0]['dag'].capitalize()} by {pair_name(again[0])} misses it: {runs} of {planned:.1f}/s, of which "
+            f"its prediction, {again[0]['predictedTps']:.1f}/s, leaves {again[0]['predictedTps'] / planned - 1:.0%} to "
+            "spare"
+            + (", on machines of which one does less work by MHz than the profiled one (below)" * (mhz > 1))
+            + "."
+        )
+    return told
 
 
 def _before(found: Sequence[dict[str, Any]]) -> list[str]:
