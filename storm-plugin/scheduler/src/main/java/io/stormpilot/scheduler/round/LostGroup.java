@@ -1,11 +1,13 @@
 package io.stormpilot.scheduler.round;
 
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Collection;
 import java.util.Collections;
 import java.util.Comparator;
 import java.util.HashMap;
 import java.util.HashSet;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -19,8 +21,10 @@ import org.apache.storm.scheduler.WorkerSlot;
  *
  * @param supervisor where they ran, or null
  * @param site that some of them require, or null
+ * @param worker the lost worker that they are of: all of it, where it was not divided
  */
-record LostGroup(String supervisor, String site, Set<ExecutorDetails> executors) {
+record LostGroup(
+    String supervisor, String site, Set<ExecutorDetails> executors, Set<ExecutorDetails> worker) {
 
   /**
    * The lost workers, largest first.
@@ -81,7 +85,7 @@ record LostGroup(String supervisor, String site, Set<ExecutorDetails> executors)
     sites.forEach(
         (site, members) -> {
           for (Set<ExecutorDetails> dealt : deal(members, shares.get(site))) {
-            groups.add(new LostGroup(supervisor, site, dealt));
+            groups.add(new LostGroup(supervisor, site, dealt, dealt));
           }
         });
     return groups;
@@ -103,6 +107,22 @@ record LostGroup(String supervisor, String site, Set<ExecutorDetails> executors)
   List<LostGroup> halves() {
     List<ExecutorDetails> members =
         executors.stream().sorted(Comparator.comparingInt(ExecutorDetails::getStartTask)).toList();
-    return deal(members, 2).stream().map(half -> new LostGroup(supervisor, site, half)).toList();
+    return deal(members, 2).stream().map(half -> part(site, half)).toList();
+  }
+
+  /** These executors of the group, which require this site, or none. */
+  LostGroup part(String ofSite, Set<ExecutorDetails> these) {
+    return new LostGroup(supervisor, ofSite, these, worker);
+  }
+
+  /** Parts of the same worker, and of the same site, as one group again. */
+  static Collection<LostGroup> together(List<LostGroup> parts) {
+    Map<List<Object>, LostGroup> whole = new LinkedHashMap<>();
+    for (LostGroup part : parts) {
+      List<Object> key = Arrays.asList(part.worker(), part.site());
+      LostGroup all = whole.computeIfAbsent(key, k -> part.part(part.site(), new HashSet<>()));
+      all.executors().addAll(part.executors());
+    }
+    return whole.values();
   }
 }

@@ -41,7 +41,8 @@ import org.apache.storm.scheduler.WorkerSlot;
  *
  * <p>Where there are such limits, or rules on who shares a worker or a supervisor, a lost worker
  * that finds no place, and waits for no port of its own supervisor, is divided, down to single
- * executors; who finds none waits.
+ * executors; who finds none waits. Those that find no slot, and have to join a living worker, do so
+ * together where they may: the fewest workers restart.
  */
 public final class Repair {
 
@@ -141,8 +142,8 @@ public final class Repair {
       } else {
         Set<ExecutorDetails> bound = new HashSet<>(group.executors());
         bound.removeAll(free);
-        left.add(new LostGroup(group.supervisor(), group.site(), bound));
-        pending.add(new LostGroup(group.supervisor(), null, free));
+        left.add(group.part(group.site(), bound));
+        pending.add(group.part(null, free));
       }
     }
     return join(topologyId, left, started, hidden, current);
@@ -209,14 +210,12 @@ public final class Repair {
     Map<WorkerSlot, Set<ExecutorDetails>> living = new LinkedHashMap<>(current.workers());
     living.keySet().removeIf(slot -> !slots.isVisible(slot));
     Map<WorkerSlot, Set<ExecutorDetails>> restarted = new LinkedHashMap<>();
-    Deque<LostGroup> pending = new ArrayDeque<>(left);
+    left.removeIf(part -> joinedStarted(started, part));
+    Deque<LostGroup> pending = new ArrayDeque<>(LostGroup.together(left));
     while (!pending.isEmpty()) {
       LostGroup group = pending.poll();
       full = false;
-      WorkerSlot host = first(started, group, Host.SMALLEST);
-      if (host != null) {
-        started.get(host).addAll(group.executors());
-        comes(host, group);
+      if (joinedStarted(started, group)) {
         continue;
       }
       WorkerSlot next = ownPort(group, hidden);
@@ -225,13 +224,13 @@ public final class Repair {
         waitsFor(next, group, hidden);
         continue;
       }
-      host = first(living, group, Host.SMALLEST);
+      WorkerSlot host = first(living, group, Host.SMALLEST);
       if (host != null) {
         comes(host, group);
         restarted.computeIfAbsent(host, slot -> new HashSet<>(living.get(slot)));
         restarted.get(host).addAll(group.executors());
         living.put(host, restarted.get(host));
-      } else if (full && group.executors().size() > 1) {
+      } else if ((rules != null || full) && group.executors().size() > 1) {
         pending.addAll(group.halves());
       } else {
         homeless.addAll(group.executors());
@@ -243,6 +242,16 @@ public final class Repair {
     Change change = all.isEmpty() ? null : new Change(topologyId, freed, all);
     String refusal = homeless.isEmpty() ? "" : room.refusal();
     return new Outcome(change, homeless, returning, freed.size(), room.crowded(), refusal);
+  }
+
+  private boolean joinedStarted(Map<WorkerSlot, Set<ExecutorDetails>> started, LostGroup group) {
+    WorkerSlot host = first(started, group, Host.SMALLEST);
+    if (host == null) {
+      return false;
+    }
+    started.get(host).addAll(group.executors());
+    comes(host, group);
+    return true;
   }
 
   /** Slots that a group can have in the next round: workers with nobody in them. */

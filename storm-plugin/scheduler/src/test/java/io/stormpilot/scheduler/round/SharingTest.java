@@ -77,13 +77,14 @@ class SharingTest {
     assertEquals("sup-3:6700", story.slotOf("t", "5-6"));
   }
 
+  /** Each of them restarted another worker. */
   @Test
-  void aWorkerWithRoomInItsHeapTakesThem() {
+  void oneWorkerWithRoomInItsHeapTakesThemTogether() {
     Story story = running(1, Config.TOPOLOGY_WORKER_MAX_HEAP_SIZE_MB, 4 * HEAP_MB);
 
     lose(story, "sup-2");
 
-    assertEquals(2, story.placement("t").size());
+    assertEquals(List.of(2, 4), sizes(story));
     assertEquals("degraded/SUPERVISOR_LOST", story.state("t"));
   }
 
