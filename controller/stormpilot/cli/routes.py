@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -11,9 +11,6 @@ from stormpilot.cli.live import Live, connected, live_command, user
 from stormpilot.cli.output import print_table, say
 from stormpilot.cli.progress import progress
 from stormpilot.cli.steer import LOOK_S, Steering, do, steering
-
-if TYPE_CHECKING:
-    from stormpilot.messages.load import TaskLoad
 
 DRAIN_TIMEOUT_S = 10.0
 
@@ -105,21 +102,23 @@ def drive(how: Steering, topology: str, task: int | None, timeout_s: float) -> t
     """Drive what a shift left open to its end; whether `task` was seen idle, and the seconds that it took."""
     from stormpilot import operate
     from stormpilot.errors import RefusedError
+    from stormpilot.rollout.idle import IdleTracker
 
     begun = time.monotonic()
     idle = False
     said: list[str] = []
     with connected(how.where) as connection, progress(topology) as shown:
-        before: TaskLoad | None = None
+        tracker: IdleTracker | None = None
         while left := operate.unfinished(operate.Operator(connection, how.where.paths, user()), topology):
             waits_s = max(0.0, timeout_s - (time.monotonic() - begun))
             if shown.live:
                 shown.update(f"{'; '.join(left)}, at most {waits_s:.0f} s until it counts as drained")
             operator = operate.Operator(connection, how.where.paths, user(), how.why)
-            now = None if task is None else operate.loads(operator, topology).get(task)
-            if now is not None and before is not None and now.seq > before.seq:
-                idle = operate.idle(before, now)
-            before = now
+            if task is not None:
+                now = {r: load for r, load in operate.readings(operator, topology).items() if r[0] == task}
+                tracker = tracker or IdleTracker(task, now)
+                tracker.take(now)
+                idle = task in tracker.idle_tasks()
             try:
                 change = operate.settle(operator, topology, [task] if idle and task else [], int(timeout_s * 1000))
             except RefusedError:  # somebody else drives as well, or the topology is gone: the next look tells

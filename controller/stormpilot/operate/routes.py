@@ -11,9 +11,11 @@ import msgspec
 from stormpilot.errors import RefusedError, UsageError
 from stormpilot.messages.core import ComponentPart, TopologySnapshot, decode, encode
 from stormpilot.messages.load import LoadReport, TaskLoad, silent_tasks
+from stormpilot.messages.rollouts import Rollout
 from stormpilot.messages.routable import route_in_force, tasks_of, why_not_routable
 from stormpilot.messages.routes import (
     ComponentRoute,
+    DrainingTask,
     Routes,
     drained_at,
     handed_on,
@@ -29,6 +31,7 @@ from stormpilot.operate.change import Change
 from stormpilot.operate.operator import Operator
 from stormpilot.operate.parameters import ComponentName, DrainTimeout, RunningTopology, TaskId
 from stormpilot.printable import counted
+from stormpilot.rollout.idle import Reading
 from stormpilot.zookeeper.client import ConflictError
 from stormpilot.zookeeper.transaction import Put
 
@@ -118,10 +121,19 @@ def set_active(operator: Operator, topology: str, active: Mapping[str, Collectio
 def settle(operator: Operator, topology: str, idle: Collection[int], drain_timeout_ms: int) -> Change:
     """Take note of what tasks did: drained (idle, or had their time), saved state, or loaded it.
 
-    To be called until `still_open` finds nothing in the table. `drain_timeout_ms` is for tasks without a limit.
+    To be called until `unfinished` finds nothing. `drain_timeout_ms` is for tasks without a limit. Where a rollout
+    runs, the leading controller takes note of these, and of keyed state: it waits for them by its own settings.
     """
     snapshot = operator.topology(topology)
     table = _table(operator, snapshot)
+    if _rollout_runs(operator, snapshot):
+        after = table.routes
+        for route in after.components:
+            own, others = _with_limit(route)
+            settled_own = settled(own, idle, operator.now_ms, drain_timeout_ms)
+            after = after.with_route(msgspec.structs.replace(settled_own, draining=[*others, *settled_own.draining]))
+        done = _draining(table.routes) - _draining(after)
+        return _write(operator, "settle", table, after, f"standby: {_listed(done)}")
     handing = [t for c in table.routes.components if c.hands_over for t in tasks_of(snapshot, c.component)]
     tasks = read_keyed(operator.zookeeper, operator.paths, snapshot.id, handing) if handing else {}
     after = table.routes
@@ -139,8 +151,13 @@ def settle(operator: Operator, topology: str, idle: Collection[int], drain_timeo
 
 
 def unfinished(operator: Operator, topology: str) -> list[str]:
-    """`still_open` of a topology's table as it is now."""
-    return still_open(_table(operator, operator.topology(topology)).routes)
+    """`still_open` of a topology's table as it is now, without what is left to the controller (see `settle`)."""
+    snapshot = operator.topology(topology)
+    table = _table(operator, snapshot).routes
+    if _rollout_runs(operator, snapshot):
+        own = [msgspec.structs.replace(_with_limit(c)[0], handovers=[]) for c in table.components]
+        table = msgspec.structs.replace(table, components=own)
+    return still_open(table)
 
 
 def still_open(table: Routes) -> list[str]:
@@ -185,16 +202,28 @@ def routes(operator: Operator, topology: str) -> list[RouteView]:
 
 def loads(operator: Operator, topology: str) -> dict[int, TaskLoad]:
     """The newest report of every task that reports."""
+    found: dict[int, TaskLoad] = {}
+    for (task, _), load in readings(operator, topology).items():
+        if task not in found or found[task].at_ms < load.at_ms:
+            found[task] = load
+    return found
+
+
+def readings(operator: Operator, topology: str) -> dict[Reading, TaskLoad]:
+    """The newest report of every task that reports, by who measured it."""
     topology_id = operator.topology(topology).id
     folder = operator.paths.load(topology_id)
     paths = [f"{folder}/{name}" for name in operator.zookeeper.children([folder])[0]]
-    found: dict[int, TaskLoad] = {}
+    found: dict[Reading, TaskLoad] = {}
     for path, node in zip(paths, operator.zookeeper.read(paths, keep_denied=True), strict=True):
         try:
-            tasks = decode(node.data, LoadReport, path).tasks if node else []
+            report = decode(node.data, LoadReport, path) if node else None
         except UsageError:
             continue  # its tasks drain for their whole time
-        found |= {t.task: t for t in tasks if t.task not in found or found[t.task].at_ms < t.at_ms}
+        for load in [] if report is None else report.tasks:
+            reading = load.task, report.worker is not None
+            if reading not in found or found[reading].at_ms < load.at_ms:
+                found[reading] = load
     return found
 
 
@@ -261,6 +290,17 @@ def _view(snapshot: TopologySnapshot, part: ComponentPart, table: Routes) -> Rou
             f"{h.from_} -> {h.to}: {counted(len(h.partitions), 'partition')} ({h.phase})" for h in route.handovers
         ],
     )
+
+
+def _rollout_runs(operator: Operator, snapshot: TopologySnapshot) -> bool:
+    kept, _ = operator.read(operator.paths.rollout(snapshot.id), Rollout)
+    return kept is not None and kept.running
+
+
+def _with_limit(route: ComponentRoute) -> tuple[ComponentRoute, list[DrainingTask]]:
+    """The route with the tasks that drain until a time of their own, as commands set it, and the others that drain."""
+    own = [d for d in route.draining if d.until_ms is not None]
+    return msgspec.structs.replace(route, draining=own), [d for d in route.draining if d.until_ms is None]
 
 
 def _draining(table: Routes) -> set[int]:

@@ -22,13 +22,19 @@ class IdleTracker:
     due_since_ms: int | None = None
 
     def take(self, now: Mapping[Reading, TaskLoad]) -> None:
-        """Compare with the reports before."""
+        """Compare with the reports before.
+
+        What a task measured itself is seen up to a report period later: its first report of the phase may be from
+        before it, and tells nothing of tuples that came in between.
+        """
         for reading, load in now.items():
             before = self.last.get(reading)
-            if before is None or (load.seq, load.pid) == (before.seq, before.pid):
+            if before is None or not _is_another(load, before):
                 self.last.setdefault(reading, load)
                 continue
-            self.idle[reading] = idle(before, load)
+            in_jvm, first = reading[1], self.first.get(reading)
+            if in_jvm or first is None or _is_another(before, first):
+                self.idle[reading] = idle(before, load)
             self.last[reading] = load
 
     def idle_tasks(self) -> set[int]:
@@ -38,8 +44,9 @@ class IdleTracker:
 
     def alive(self, now: Mapping[Reading, TaskLoad]) -> set[int]:
         """Tasks that reported since the phase began."""
-        return {
-            r[0]
-            for r, load in now.items()
-            if r not in self.first or (load.seq, load.pid) != (self.first[r].seq, self.first[r].pid)
-        }
+        return {r[0] for r, load in now.items() if r not in self.first or _is_another(load, self.first[r])}
+
+
+def _is_another(load: TaskLoad, before: TaskLoad) -> bool:
+    """Whether it is another report."""
+    return (load.seq, load.pid) != (before.seq, before.pid)

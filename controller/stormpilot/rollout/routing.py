@@ -44,17 +44,21 @@ def takers(m: Rollout, table: Routes) -> set[int]:
 
 
 def with_back(m: Rollout, facts: Facts, tasks: Collection[int]) -> Routes | None:
-    """The table in which these tasks get tuples, and those that stood in for them rest; None: it is so already."""
+    """The table in which these tasks get tuples; None: it is so already.
+
+    Those that stood in rest once all of the component are back for which they did; by a switch, the one.
+    """
     if facts.routes is None:
         return None  # nobody is put aside without a table
-    table = facts.routes
-    for component, own in sorted(_by_component({*tasks, *m.stage.stand_ins}, facts).items()):
+    table, stood_in_for = facts.routes, {to: {from_} for from_, to in m.stage.switches}
+    for component, own in sorted(_by_component({*tasks, *m.stage.away, *m.stage.stand_ins}, facts).items()):
         route = table.of(component)
         if route is None:
             continue
         known = tasks_of(facts.snapshot, component)
         route = take_up_all(route, known, set(own) & set(tasks) - set(route.active), facts.now_ms)
-        resting = sorted(set(own) & set(m.stage.stand_ins) & set(route.active))
+        away, active = set(own) & set(m.stage.away), set(route.active)
+        resting = [t for t in sorted(set(own) & set(m.stage.stand_ins) & active) if stood_in_for.get(t, away) <= active]
         if resting and set(route.active) - set(resting):
             route = rest_all(route, resting, facts.now_ms)
         table = table.with_route(route)

@@ -66,7 +66,7 @@ def plan_of_step(
         window_s=m.window_s,
         moved=moved,
         workers=len(m.stage.workers) if found.publish else 0,
-        former=m.former,
+        former=_former(m),
         promise=_promise(m) if last else None,
         step_of=target.plan_id,
         relieved=m.nodes if found.publish else (),
@@ -112,6 +112,17 @@ def _message(
 def _moved(facts: Facts, workers: Sequence[Worker]) -> list[int]:
     now = placed(facts)
     return sorted(start for w in workers for start, _ in w.executors if now.get(start) != (w.supervisor, w.port))
+
+
+def _former(m: Rollout) -> list[Worker]:
+    """The placement to go back to: that before it. After switches, the one by which each pair switches back."""
+    other = {a: b for pair in m.stage.switches for a, b in (pair, pair[::-1])}
+    if not other:
+        return m.former
+    exchanged = (
+        (w, [(other.get(start, start), other.get(start, end)) for start, end in w.executors]) for w in m.former
+    )
+    return [msgspec.structs.replace(w, executors=executors) for w, executors in exchanged]
 
 
 def _promise(m: Rollout) -> Promise | None:

@@ -13,6 +13,7 @@ from stormpilot import operate
 from stormpilot.config.rollout import MoveStrategyName
 from stormpilot.control.topology_state import topology_states
 from stormpilot.decide.admit import TopologyState
+from stormpilot.decide.events import EventKind
 
 OTD = "otd: {enabled: true, period_s: 10, cool_down_s: 30, threshold_asc_tps: 20, cpu_high: 0.5, cpu_low: 0.4}\n"
 
@@ -45,6 +46,24 @@ def test_a_plan_for_which_a_task_stands_by_moves_tuples_and_no_worker() -> None:
     assert entry.move_strategy == "rolling: without restarts, by giving the tuples of 1 task to tasks that stand by"
     assert entry.effect is not None
     assert entry.effect.verdict == "HELPED"
+
+
+def test_a_switch_that_made_it_worse_gives_the_tuples_back() -> None:
+    """It moved no executor, so the placement before it, which it was to go back to, was what ran."""
+    w = World("a", "b")
+    w.traffic = {(1, 2): 100.0, (2, 4): 60.0}
+    t = w.submit({("a", 6700): (1, 3, 5, 6), ("b", 6700): (2, 4)}, routed=True, standby=1)
+    w.tell(40)
+    w.wanted = {t: {("a", 6700): (1, 2, 3, 5, 6), ("b", 6700): (4,)}}
+    begun(w, t)
+    w.wanted = {}
+    w.traffic = {(1, 2): 20.0, (2, 4): 140.0}
+    w.tell(200)
+    assert EventKind.MOVE_WORSE in [e.kind for e in w.events]
+    table = w.routes(t)
+    assert table is not None
+    assert [(c.active, c.draining) for c in table.components] == [([2], [])]
+    assert w.history(t)[-1].reason == "ROLLBACK_EFFECT"
 
 
 @pytest.mark.parametrize("phase", ["ready", "draining"])

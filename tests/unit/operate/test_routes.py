@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from doubles.memory_zookeeper import MemoryZooKeeper
+from doubles.rolling import begun
 from stormpilot import operate
 from stormpilot.errors import RefusedError
 from stormpilot.messages.core import (
@@ -21,7 +22,7 @@ from stormpilot.messages.core import (
 )
 from stormpilot.messages.handover import HANDOVER_KEY, KeyedTask
 from stormpilot.messages.load import LoadReport, TaskLoad, by_pair
-from stormpilot.messages.routes import STANDBY_KEY, Routes
+from stormpilot.messages.routes import STANDBY_KEY, DrainingTask, Routes
 from stormpilot.messages.settings import AuditRecord
 from stormpilot.operate import Operator
 from stormpilot.zookeeper.paths import Paths
@@ -241,6 +242,24 @@ def test_idle_is_two_reports_of_one_process_without_a_tuple_between(act: Act, zo
     assert not operate.idle(before, now), "the last tuple is still in its hands"
     assert not operate.idle(before, msgspec.structs.replace(third, acked=got)), "it was acked just now"
     assert operate.idle(msgspec.structs.replace(second, acked=got), msgspec.structs.replace(third, acked=got))
+
+
+def test_what_a_rollout_put_aside_is_left_to_the_controller(act: Act, zookeeper: MemoryZooKeeper) -> None:
+    """The time of the command counted for its tasks too, and its worker was restarted with tuples in their hands."""
+    operate.deactivate_task(act(now_ms=5_000), "tally", "count", 4, drain_timeout_s=2)
+    set_aside, path = DrainingTask(task=6, since_ms=5_000), PATHS.routes(ID)
+    (route,) = table(zookeeper).components
+    both = msgspec.structs.replace(route, draining=[*route.draining, set_aside])
+    zookeeper.put(path, encode(msgspec.structs.replace(table(zookeeper), components=[both])))
+    rollout = msgspec.structs.replace(begun(), topology_id=ID)
+    zookeeper.put(PATHS.rollout(ID), encode(rollout))
+    operate.settle(act(now_ms=600_000), "tally", [], 2_000)
+    assert table(zookeeper).components[0].draining == [set_aside]
+    assert operate.unfinished(act(), "tally") == []
+    zookeeper.put(PATHS.rollout(ID), encode(msgspec.structs.replace(rollout, phase="ended")))
+    assert operate.unfinished(act(), "tally") == ["task 6 of count drains"]
+    operate.settle(act(now_ms=600_000), "tally", [], 2_000)
+    assert table(zookeeper).components[0].draining == []
 
 
 def test_keyed_state_is_handed_over_step_by_step_and_shown(act: Act, zookeeper: MemoryZooKeeper) -> None:

@@ -137,3 +137,23 @@ def test_several_tasks_that_stand_in_begin_together() -> None:
     back = with_back(m, replace(facts, routes=arrived), [2])
     assert back is not None
     assert (back.components[0].active, set(back.components[0].partitions)) == ([2], {2})
+
+
+@pytest.mark.parametrize(
+    ("pairs", "half_way"), [([], [2, 4, 5]), ([(2, 4), (3, 5)], [2, 5])], ids=["for all of them", "each for one"]
+)
+def test_who_stands_in_rests_when_all_are_back_for_whom_it_does(
+    pairs: list[tuple[int, int]], half_way: list[int]
+) -> None:
+    """All rested with the first that was back, which got the tuples of the others too."""
+    r = handing_over()
+    step = RolloutStepPart(workers=[worker("c", 6701, 2)], away=[2, 3], stand_ins=[4, 5], switches=pairs)
+    m = msgspec.structs.replace(r.rollout, steps=[step])
+    route = first_route("work", WORK, 2, keyed=False)
+    facts = replace(r.facts(), routes=Routes(topology_id=m.topology_id, components=[route]))
+    for now, tasks, active in (("away", [], [4, 5]), ("back", [2], half_way), ("back", [3], [2, 3])):
+        table = put_aside(m, facts) if now == "away" else with_back(m, facts, tasks)
+        assert table is not None
+        (route,) = table.components
+        assert sorted(route.active) == active
+        facts = replace(facts, routes=table.with_route(msgspec.structs.replace(route, draining=[])))
