@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from stormpilot.zookeeper.client import ConflictError, DeniedError, HasChildrenError, Node, NodeStat
-from stormpilot.zookeeper.transaction import Append, Check, Delete, Put, Step, check_size
+from stormpilot.zookeeper.transaction import ANY_VERSION, Append, Check, Delete, Put, Step, check_size
 
 
 class MemoryZooKeeper:
@@ -28,7 +28,8 @@ class MemoryZooKeeper:
         if not keep_denied:
             self._refuse_denied(paths)
         return [
-            Node(b"", 0, 0, denied=True) if p in self.denied and p in self._nodes else self._nodes.get(p) for p in paths
+            Node(b"", ANY_VERSION, 0, denied=True) if p in self.denied and p in self._nodes else self._nodes.get(p)
+            for p in paths
         ]
 
     def stats(self, paths: Sequence[str], *, keep_denied: bool = False) -> list[NodeStat | None]:
@@ -74,7 +75,8 @@ class MemoryZooKeeper:
     def commit(self, steps: Sequence[Step]) -> None:
         check_size(steps)
         self.before_commit()
-        self._refuse_denied([s.path for s in steps if isinstance(s, Put | Delete)])
+        self._refuse_denied([s.path for s in steps if isinstance(s, Put)])
+        self._refuse_denied([s.path.rpartition("/")[0] for s in steps if isinstance(s, Delete)])  # as ZooKeeper does
         before = dict(self._nodes)
         self._transaction += 1
         try:
@@ -102,7 +104,7 @@ class MemoryZooKeeper:
                 raise ConflictError(step.path)
             self._nodes[step.path] = self._node(step.data, 0)
             return
-        if node is None or node.version != step.version:
+        if node is None or step.version not in (node.version, ANY_VERSION):
             raise ConflictError(step.path)
         if isinstance(step, Put):
             self._nodes[step.path] = self._node(step.data, node.version + 1)
@@ -110,6 +112,7 @@ class MemoryZooKeeper:
             if self._children(step.path):
                 raise HasChildrenError(step.path)
             del self._nodes[step.path]
+            self.denied.discard(step.path)
         else:
             assert isinstance(step, Check)
 

@@ -237,7 +237,7 @@ class RolloutRunner:
         try:
             self._write(t, m, found, facts, observation)
         except (DeniedError, HasChildrenError, TooLargeError) as e:  # its tasks have to get tuples all the same
-            found = given_back(m, facts, "INTERFERED", str(e)) if found.publish else found
+            found = given_back(m, facts, "INTERFERED", str(e)) if found.publish or m.phase == "ready" else found
             if e.path != self.publisher.paths.moves(t):
                 found = replace(found, withdraw=False)
             self._write(t, m, found, facts, observation, follow=False)

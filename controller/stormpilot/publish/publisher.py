@@ -26,11 +26,23 @@ KEPT_PLANS = 20
 plans that were rejected."""
 HISTORY_NUMBER = re.compile("0[0-9]{9}")
 """Names of plans in a history, with ten digits, of which none needs the first; anybody may have put others beside."""
+MOST_PLANS_APART = 1_000_000
+"""So many plans of one topology are never made between two that are in its history."""
 NOT_OURS = (ConflictError, DeniedError, HasChildrenError, TooLargeError)
 """Errors of a znode that somebody else wrote, wrote below or locked, or that is too large: they cost what is written
 there, and nothing else."""
 TRANSACTION_BYTES = 900 * 1024
 """Size limit of one request to ZooKeeper (its limit is 1 MiB)."""
+
+
+def next_number(kept: Iterable[str]) -> int:
+    """The number of the next plan of a history; a name far beyond the others is none of ours."""
+    newest = 0
+    for number in sorted(int(k) for k in kept if HISTORY_NUMBER.fullmatch(k)):
+        if number - newest > MOST_PLANS_APART:
+            break
+        newest = number
+    return newest + 1
 
 
 class DeposedError(RefusedError):
@@ -128,7 +140,7 @@ class Publisher:
         size = 0
         for entry, kept in zip(entries, numbers, strict=True):
             t = entry.plan.topology_id
-            n = 1 + max((int(k) for k in kept if HISTORY_NUMBER.fullmatch(k)), default=0)
+            n = next_number(kept)
             node = followed.get(t)
             for steps in self._steps_of(
                 entry,

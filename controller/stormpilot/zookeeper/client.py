@@ -39,7 +39,7 @@ from stormpilot.zookeeper.handler import handler
 from stormpilot.zookeeper.kazoo_client import Client
 from stormpilot.zookeeper.login import Login
 from stormpilot.zookeeper.probe import tls_problem
-from stormpilot.zookeeper.transaction import Append, Check, Delete, Put, Step, check_size
+from stormpilot.zookeeper.transaction import ANY_VERSION, Append, Check, Delete, Put, Step, check_size
 
 Watch = Callable[[WatchedEvent], None]
 NOBODY = Login()
@@ -84,7 +84,7 @@ class HasChildrenError(RefusedError):
 class Node:
     """A znode: its data, the version for compare-and-set, and when it was last written (ZooKeeper's clock).
 
-    `denied`: its access list does not let us read it. `transaction` is the number of the one that wrote it last: it
+    `denied`: its access list does not let us read it (`version` is any then). `transaction` is the number of the one that wrote it last: it
     grows from write to write, whatever becomes of clocks.
     """
 
@@ -234,7 +234,7 @@ class ZooKeeper:
                 except DeniedError:
                     if not keep_denied:
                         raise
-                    found.append(Node(b"", 0, 0, denied=True))
+                    found.append(Node(b"", ANY_VERSION, 0, denied=True))
         return found
 
     def stats(self, paths: Sequence[str], *, keep_denied: bool = False) -> list[NodeStat | None]:

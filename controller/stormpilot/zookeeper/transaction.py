@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from stormpilot.errors import RefusedError
 
+ANY_VERSION = -1
+"""Version of a znode that may not be read: whoever owns its folder may remove it all the same."""
 MOST_BYTES, STEP_BYTES = 1_000_000, 100
 """Of a request, somewhat below `jute.maxbuffer` by default; of a step beside its path and data, at most."""
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoAuthError
-from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE, make_acl, make_digest_acl
+from kazoo.security import ACL, CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE, make_acl, make_digest_acl
 
 from doubles.shim import ShimDouble, until
 from doubles.snapshots import cluster, topology
@@ -22,7 +22,7 @@ from stormpilot.observe.reports import Reports
 from stormpilot.zookeeper.client import MAY_NOT_READ, DeniedError, ZooKeeper, connect
 from stormpilot.zookeeper.login import Login
 from stormpilot.zookeeper.paths import Paths
-from stormpilot.zookeeper.transaction import Put
+from stormpilot.zookeeper.transaction import Delete, Put
 
 from .conftest import SPREAD, Controller, message
 
@@ -33,15 +33,15 @@ Settings = Callable[..., Config]
 OTHERS = [make_digest_acl("somebody", "else", all=True), *READ_ACL_UNSAFE]
 
 
-def allow(hosts: str, path: str, allowed: bool) -> None:
-    """Whether everybody may write there, or somebody else alone.
+def allow(hosts: str, path: str, allowed: bool, others: Sequence[ACL] = OTHERS) -> None:
+    """Whether everybody may write there, or somebody else alone; `others`: who may do what then.
 
     By a client of its own: to add a login to one whose other threads have requests under way breaks its connection.
     """
     somebody = KazooClient(hosts=hosts, auth_data=[("digest", "somebody:else")])
     somebody.start(timeout=60)
     try:
-        somebody.set_acls(path, OPEN_ACL_UNSAFE if allowed else OTHERS)
+        somebody.set_acls(path, OPEN_ACL_UNSAFE if allowed else others)
     finally:
         somebody.stop()
         somebody.close()
@@ -144,6 +144,25 @@ def test_reports_that_only_their_writer_may_read_are_named_and_end_no_reading(
             client.stop()
     assert read.over_limit == {"closed-1-1": MAY_NOT_READ}
     assert read.problems[open_] == f"{open_}: {MAY_NOT_READ}"
+
+
+def test_what_denies_us_goes_from_a_folder_of_ours_however_often_it_was_written(
+    shared_zookeeper: LocalZooKeeper, paths: Paths
+) -> None:
+    """Its version, which nobody may read, was taken for that of one that was never written again."""
+    zookeeper, path = connect(shared_zookeeper.hosts), paths.proposal("flights-1-1")
+    try:
+        for _ in range(3):
+            zookeeper.put(path, b"{}")
+        allow(shared_zookeeper.hosts, path, False, OTHERS[:1])
+        (node,) = zookeeper.read([path], keep_denied=True)
+        assert node is not None
+        with pytest.raises(DeniedError):
+            zookeeper.commit([Put(path, b"{}", node.version)])
+        zookeeper.commit([Delete(path, node.version)])
+        assert zookeeper.read([path]) == [None]
+    finally:
+        zookeeper.stop()
 
 
 def test_with_a_login_of_the_controllers_own_storms_daemons_read_what_it_publishes(

@@ -156,8 +156,8 @@ def test_a_topology_of_which_a_znode_was_refused_is_left_out_for_ten_minutes_and
 ) -> None:
     w, t = world
     situation = w.situation()
-    w.zookeeper.put(w.paths.proposal(t), b"")
-    w.zookeeper.denied.add(w.paths.proposal(t))
+    w.zookeeper.put(w.paths.moves(t), b"")
+    w.zookeeper.denied.add(w.paths.moves(t))
     outcome = w.cycle.dispatcher.publish(approved(verdict(w, t, situation), situation), situation)
     assert outcome.decisions[t].reason is Reason.NOT_PUBLISHED
     assert set(w.cycle.dispatcher.denied(w.now_ms + passed_s * 1000)) == ({t} if denied else set())
