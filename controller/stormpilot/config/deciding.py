@@ -220,7 +220,10 @@ Limit = Annotated[int, Meta(ge=0, le=10_000_000)]
 
 
 class BudgetSection(Section, frozen=True, kw_only=True):
-    """Limits of moves within an hour. All moves count; GAIN, OVERLOAD, NEW_SUPERVISOR, REBALANCED, OTD keep to them."""
+    """Limits of moves within an hour, with those that a rollout has still to make.
+
+    All moves count; GAIN, OVERLOAD, NEW_SUPERVISOR, REBALANCED, OTD keep to them.
+    """
 
     topology_executors_per_hour: Annotated[
         Limit | None, Meta(description="executors of one topology that may move; none: any number")

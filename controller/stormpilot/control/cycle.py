@@ -26,7 +26,6 @@ from stormpilot.messages.moves import MoveState
 from stormpilot.model.subset import traffic_of_each
 from stormpilot.observe.build import ModelWithReadiness
 from stormpilot.observe.observer import Observation, Observer
-from stormpilot.observe.reader import NO_SNAPSHOT
 from stormpilot.publish.publisher import Publisher
 from stormpilot.tuning.recommendation import choices
 
@@ -59,7 +58,7 @@ class Cycle:
         """One cycle; `UnreachableError` when ZooKeeper is away, `DeposedError` when we do not lead any more."""
         self.status_log.observe(observation.seen)
         if observation.belief is None:
-            return self.outbox.into(CycleReport(observation.at_ms, waiting_for=NO_SNAPSHOT))
+            return self.outbox.into(CycleReport(observation.at_ms, waiting_for=observation.seen.no_cluster))
         situation, report = self.begin(observation, observation.belief)
         for propose in self.proposers:
             while (verdict := propose(situation)) is not None:

@@ -19,7 +19,6 @@ from stormpilot.decide.admit import TopologyState, admit
 from stormpilot.decide.approval import young
 from stormpilot.decide.criteria import Criteria, TopologyCriteria
 from stormpilot.decide.decision import Decision, skip
-from stormpilot.decide.effect import spent_by
 from stormpilot.decide.judge import Verdict
 from stormpilot.decide.reasons import Reason
 from stormpilot.decide.restarts import restart_time
@@ -109,12 +108,15 @@ class ImprovementProposer:
         forecast = _forecast(cluster, situation, choice)
         own = {t: own_criteria(situation.observation.in_use, situation.config, t, choice) for t in group}
         criteria = _criteria(situation, own)
-        proposes = all(s.mode == "advise" for s in group.values())
-        pressing = _wanted(group) if proposes else _pressing(group, situation)
-        if pressing or criteria.arrived or forecast.overloaded:
-            return self._planned_and_judged(group, situation, forecast, choice, criteria)
         common = situation.config, self.planners.current.planner, choice
         settings = {t: (*common, own[t], _occasion(s, own[t], situation)) for t, s in group.items()}
+        proposes = all(s.mode == "advise" for s in group.values())
+        if proposes and any(s.new or s.asked for s in group.values()):  # what it proposes stands from then on
+            verdict = self._planned_and_judged(group, situation, forecast, choice, criteria)
+            self.last.note(forecast.model, settings, verdict.decisions, verdict.plans)
+            return verdict
+        if (not proposes and _pressing(group, situation)) or criteria.arrived or forecast.overloaded:
+            return self._planned_and_judged(group, situation, forecast, choice, criteria)
         before = self.last.repeated(forecast.model, settings, partial(self._stands, situation=situation))
         if len(before) == len(group):
             standing = self.last.proposed(before)
@@ -222,11 +224,12 @@ def _wanted(group: States) -> bool:
 
 
 def _occasion(state: TopologyState, own: TopologyCriteria, situation: Situation) -> object:
-    """Circumstances of a decision beside model and settings: mode, held sources, overload, downtime of a worker."""
+    """Circumstances beside model and settings: mode, how it runs, held sources, overload, downtime of a worker."""
     memory, name = situation.memory, state.topology.name
     lasting = own.overloaded(memory.overloaded_since_ms, situation.now_ms)
     restart = restart_time(situation.restarts, name, own.decide.restart_s)
-    return state.mode, state.sources.held, frozenset(memory.overloaded_since_ms), frozenset(lasting), restart
+    runs = state.mode, state.degraded, state.rebalanced, state.sources.held
+    return *runs, frozenset(memory.overloaded_since_ms), frozenset(lasting), restart
 
 
 def _with_room(model: Model, config: Config, choice: Choice | None) -> Model:
@@ -243,7 +246,8 @@ def _forecast(model: Model, situation: Situation, choice: Choice | None) -> Fore
         return Forecast(model)
     profiles, at_ms = observation.profiles, observation.at_ms
     mined = {i: m for i, m in observation.mined.items() if not too_old(m, history, at_ms)}
-    return forecast_of(model, profiles, mined, at_ms, history.lead_s, history.max_forecast_error_ratio)
+    declared_cpu = situation.config.load.cpu == "declared"
+    return forecast_of(model, profiles, mined, at_ms, history.lead_s, history.max_forecast_error_ratio, declared_cpu)
 
 
 def _criteria(situation: Situation, own: Mapping[str, TopologyCriteria]) -> Criteria:
@@ -262,9 +266,10 @@ def _criteria(situation: Situation, own: Mapping[str, TopologyCriteria]) -> Crit
         budget=config.budget,
         restarts=situation.restarts,
         arrived=arrived if new_supervisors.enabled else frozenset(),
-        spent={t: spent_by(m) for t, m in situation.moves.items()},
+        spent=situation.spent,
         traffic=config.planner.traffic,
         own=own,
+        limit_mhz={s.id: s.limit_mhz for s in situation.model.supervisors},
     )
 
 

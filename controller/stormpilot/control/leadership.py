@@ -66,6 +66,7 @@ class Leadership:
     _traffic_changed: set[str] = field(default_factory=set)
     _cycle_began_s: float = -math.inf
     _cycle_took_s: float = 0.0
+    _taken_over: bool = False
     schedule: Schedule = field(init=False)
 
     def __post_init__(self) -> None:
@@ -84,6 +85,8 @@ class Leadership:
         try:
             while self._goes_on():
                 if self.connected():
+                    if not self._taken_over:
+                        self._guarded(self._take_over_plans, once)
                     self._guarded(lambda: self._do_what_is_due(work), once)
                 if once and self.recorder.cycles:
                     return
@@ -93,11 +96,17 @@ class Leadership:
             self.recorder.flush(self.now_ms())
 
     def _take_over_plans(self) -> None:
-        publisher, seen = self.cycle.publisher, self._observe().seen
-        publisher.take_over(takeover.unanswered(seen, self.now_ms(), configured_modes(self._config.decide)))
-        if publisher.former_keys:
-            plans = self._observe().seen.plans.values()
-            publisher.sign_anew([(p.message, p.version) for p in plans if p.message is not None])
+        """Take over what the leader before published, and sign it anew; once more where ZooKeeper went away."""
+        self._taken_over = True
+        try:
+            publisher, seen = self.cycle.publisher, self._observe().seen
+            publisher.take_over(takeover.unanswered(seen, self.now_ms(), configured_modes(self._config.decide)))
+            if publisher.former_keys:
+                plans = self._observe().seen.plans.values()
+                publisher.sign_anew([(p.message, p.version) for p in plans if p.message is not None])
+        except UnreachableError:
+            self._taken_over = False
+            raise
 
     def _goes_on(self) -> bool:
         self.service.beat()

@@ -26,7 +26,7 @@ from stormpilot.decide.admit import TopologyState, admit
 from stormpilot.decide.approval import unwanted
 from stormpilot.decide.budget import hold_what_is_over_budget
 from stormpilot.decide.decision import Decision, skip
-from stormpilot.decide.effect import spent_by, switched
+from stormpilot.decide.effect import switched
 from stormpilot.decide.events import Event, EventKind
 from stormpilot.decide.expectation import expectations
 from stormpilot.decide.judge import Verdict
@@ -221,9 +221,9 @@ class OtdLoop:
         to = compiled.name(answer.standby)[1] if isinstance(answer, otd.Switch) else None
         decision = self._decision(t, (start, to), ready[t], standing, plan, answer, thresholds)
         restarted = {tp.id: tp for tp in (plan if to is None else running).topologies}
-        spent = {i: spent_by(m) for i, m in situation.moves.items()}
         for limits in (_of_the_cluster(config.budget), config.budget):
-            held = hold_what_is_over_budget(standing, {t: decision}, restarted, spent, limits, situation.now_ms)
+            now_ms, spent = situation.now_ms, situation.spent
+            held = hold_what_is_over_budget(standing, {t: decision}, restarted, spent, limits, now_ms)
             if held[t].action == "skip":  # by the cluster's limits nobody may make a step, by its own others may
                 refused = Refusal(t) if limits is config.budget else None
                 return Verdict.without_plan(held, situation.memory), answer, refused

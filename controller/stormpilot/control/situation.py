@@ -11,15 +11,18 @@ from stormpilot.config import Config
 from stormpilot.control.reservations import as_placement, with_reservations
 from stormpilot.decide.admit import TopologyState
 from stormpilot.decide.approval import stands, with_approval
+from stormpilot.decide.budget import moved_executors
 from stormpilot.decide.decision import Decision
+from stormpilot.decide.effect import spent_by
 from stormpilot.decide.judge import Verdict
 from stormpilot.decide.memory import LostSupervisors, Memory
 from stormpilot.decide.origin import AnsweredRequest, origin_of
 from stormpilot.decide.report import Outcome
 from stormpilot.decide.requests import Room
+from stormpilot.decide.restarts import restarting
 from stormpilot.messages.controller_state import Restart
 from stormpilot.messages.core import HistoryEntry
-from stormpilot.messages.moves import MoveState
+from stormpilot.messages.moves import MoveState, Spent
 from stormpilot.model.subset import Parts, subset
 from stormpilot.model.values import Model, Plan, TopologyPlan
 from stormpilot.model.violations import Violation, violations
@@ -79,6 +82,25 @@ class Situation:
     def undecided(self) -> dict[str, TopologyState]:
         """Topologies without a decision in this cycle."""
         return {t: s for t, s in self.topologies.items() if t not in self.decisions}
+
+    @cached_property
+    def spent(self) -> dict[str, list[Spent]]:
+        """Moves by topology id, with those that rollouts will still make: these that run, or began in this cycle."""
+        found = {t: spent_by(m) for t, m in self.moves.items()}
+        for t, m in self.snapshot.running_rollouts.items():
+            if t in self.topologies:
+                workers = sum(len(step.workers) for step in m.steps[m.step :])
+                found.setdefault(t, []).append(self._to_come(as_placement(t, m.target), workers, m.entry.plan.plan_id))
+        for t, d in self.decisions.items():
+            if d.action == "publish" and d.strategy is not None and d.strategy.how == "rolling":
+                for plan in self.on_their_way.get(t, ()) if t not in self.snapshot.running_rollouts else ():
+                    workers = len(restarting(self.topologies[t].topology, plan))
+                    found.setdefault(t, []).append(self._to_come(plan, workers))
+        return found
+
+    def _to_come(self, target: TopologyPlan, workers: int, plan_id: str = "") -> Spent:
+        executors = len(moved_executors(self.topologies[target.id].topology, target))
+        return Spent(at_ms=self.now_ms, executors=executors, workers=workers, plan=plan_id)
 
     def cluster_for(self, topology_ids: Collection[str]) -> Model:
         """The cluster as these topologies may use it: without what plans of others that are on their way will need."""

@@ -57,6 +57,8 @@ class Criteria:
         `measured`: measured pairs are taken to stay. `flow`: shuffles follow the placement.
     own
         Criteria of single topologies, by topology id.
+    limit_mhz
+        B(n) by supervisor; that of the model where it is missing, which is what others leave of it.
     room_mhz
         CPU of a supervisor that voluntary plans may fill, where that is less than B(n).
     strategies
@@ -82,6 +84,7 @@ class Criteria:
     spent: Mapping[str, Sequence[Spent]] = field(default_factory=dict)
     traffic: Traffic = "measured"
     own: Mapping[str, TopologyCriteria] = field(default_factory=dict)
+    limit_mhz: Mapping[str, float] = field(default_factory=dict)
     room_mhz: Mapping[str, float] = field(default_factory=dict)
     strategies: Mapping[str, MoveStrategy] = field(default_factory=dict)
     coming: Mapping[str, float] = field(default_factory=dict)

@@ -296,13 +296,17 @@ class _Case:
     def _balance(self, fills: Sequence[str]) -> Decision | None:
         """NEW_SUPERVISOR for the sake of the busiest node."""
         new_supervisors = self.criteria.new_supervisors
-        limit_mhz = {s: mhz for s, mhz in self.predictions.limit_mhz.items() if mhz > 0}
-        before, after = self.predictions.now_load_mhz, self.predictions.then_load_mhz
-        busiest = max(limit_mhz, key=lambda s: (before[s] / limit_mhz[s], s), default=None)
+        left_mhz = self.predictions.limit_mhz
+        limit_mhz = {s: mhz for s, left in left_mhz.items() if (mhz := self.criteria.limit_mhz.get(s, left)) > 0}
+
+        def filled(load_mhz: Mapping[str, float]) -> dict[str, float]:
+            return {s: (load_mhz[s] + mhz - left_mhz[s]) / mhz for s, mhz in limit_mhz.items()}
+
+        before, after = filled(self.predictions.now_load_mhz), filled(self.predictions.then_load_mhz)
+        busiest = max(before, key=lambda s: (before[s], s), default=None)
         if busiest is None:
             return None
-        was = before[busiest] / limit_mhz[busiest]
-        becomes = max(after[s] / limit for s, limit in limit_mhz.items())
+        was, becomes = before[busiest], max(after.values())
         rises = -self.saved_tps > self.total_tps * new_supervisors.traffic_rise_ratio
         if was < new_supervisors.busy_ratio or becomes > was * (1 - new_supervisors.relief_ratio) or rises:
             return None

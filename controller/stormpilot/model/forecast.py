@@ -59,8 +59,12 @@ def forecast_of(
     now_ms: int,
     lead_s: float,
     max_error_ratio: float,
+    declared_cpu: bool = False,
 ) -> Forecast:
-    """Take every topology that has a good profile at its most until `lead_s` from now; mappings are by topology id."""
+    """Take every topology that has a good profile at its most until `lead_s` from now; mappings are by topology id.
+
+    With `declared_cpu` the CPU of the model is what owners declared: it follows no rate.
+    """
     texts, moved = dict[str, str](), set[str]()
     topologies, traffic = [], []
     edges = traffic_of_each(model)
@@ -75,7 +79,8 @@ def forecast_of(
         moved.add(topology.id)
         then = _edges_then(topology, own, profile, now_ms, now_ms + int(lead_s * 1000))
         mined = thresholds.get(topology.id)
-        topologies.append(_topology_then(topology, own, then, {} if mined is None else _laws(mined)))
+        laws = {} if mined is None else _laws(mined)
+        topologies.append(topology if declared_cpu else _topology_then(topology, own, then, laws))
         traffic += then
         before, after = sum(e.rate for e in own), sum(e.rate for e in then)
         change = (after - before) / before if before else 0.0

@@ -182,7 +182,7 @@ class Observer:
         self._read_placements = {t: p for t, p in self._read_placements.items() if t in seen.topologies}
         oldest_ms = self._oldest_ms(now_ms)
         since_ms = {t: self._since_ms(s, seen.table(t), oldest_ms, now_ms) for t, s in seen.topologies.items()}
-        window_ms = self._load.window_s * 1000
+        window_ms = int(self._load.window_s * 1000)
         rates = {t: self._history.rates(t, since_ms[t], now_ms) for t in self._topology_ids}
         self._cpu.keep_only(set(self._topology_ids))
         self._last_measured.keep_only(self._topology_ids)

@@ -78,10 +78,12 @@ class Versioned(Generic[M]):
 class StoreSnapshot:
     """One reading. `problems` maps the path of what could not be read to the reason.
 
-    `paused` and `modes` are by `setting_key`. `leading_since_ms`: when the epoch was raised last, by ZooKeeper's clock.
+    `no_cluster`: where there is no cluster snapshot, why. `paused` and `modes` are by `setting_key`.
+    `leading_since_ms`: when the epoch was raised last, by ZooKeeper's clock.
     """
 
     cluster: ClusterSnapshot | None = None
+    no_cluster: str = NO_SNAPSHOT
     topologies: Mapping[str, TopologySnapshot] = field(default_factory=dict)
     plans: Mapping[str, PublishedPlan] = field(default_factory=dict)
     statuses: Mapping[str, StatusMessage] = field(default_factory=dict)
@@ -195,6 +197,7 @@ class Reader:
             problems[f"{path} (plug-in)"] = f"{path}: the plug-in cannot read it: {wrong.reason} {wrong.text}"
         return StoreSnapshot(
             cluster=cluster,
+            no_cluster=problems.get(p.cluster, NO_SNAPSHOT),
             topologies=topologies,
             plans=plans,
             statuses=statuses,

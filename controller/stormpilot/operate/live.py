@@ -12,7 +12,7 @@ from stormpilot.config import Config
 from stormpilot.errors import RefusedError
 from stormpilot.observe.build import ModelWithReadiness
 from stormpilot.observe.observer import Observer
-from stormpilot.observe.reader import NO_SNAPSHOT, Reader
+from stormpilot.observe.reader import Reader
 from stormpilot.operate.operator import Operator
 
 POLL_S = 1.0
@@ -31,13 +31,13 @@ def live_model(
     """
     load = msgspec.structs.replace(config.load, window_s=max(5.0, measure_s), settle_s=0.0)
     observer = Observer(Reader(operator.zookeeper, operator.paths), load, config.decide.cpu_limit_ratio, config)
-    belief = observer.observe(clock.now_ms()).belief
+    observation = observer.observe(clock.now_ms())
     left_s = measure_s
     while left_s > 0:
         time.sleep(min(POLL_S, left_s))
         left_s -= POLL_S
         left(max(0.0, left_s))
-        belief = observer.observe(clock.now_ms()).belief
-    if belief is None:
-        raise RefusedError(NO_SNAPSHOT)
-    return belief
+        observation = observer.observe(clock.now_ms())
+    if observation.belief is None:
+        raise RefusedError(observation.seen.no_cluster)
+    return observation.belief

@@ -11,7 +11,7 @@ from stormpilot.errors import RefusedError, UsageError
 from stormpilot.messages.core import HistoryEntry, PlanMessage, decode
 from stormpilot.model.values import Model
 from stormpilot.observe.build import build
-from stormpilot.observe.reader import NO_SNAPSHOT, Reader
+from stormpilot.observe.reader import Reader
 from stormpilot.operate.topology_ref import topology_ref
 from stormpilot.operate.views import is_newer
 from stormpilot.printable import age
@@ -40,7 +40,7 @@ def published_plan(zookeeper: ZooKeeper, paths: Paths, topology: str, now_ms: in
     """
     seen = Reader(zookeeper, paths).read()
     if seen.cluster is None:
-        raise RefusedError(NO_SNAPSHOT)
+        raise RefusedError(seen.no_cluster)
     i = topology_ref(seen.topologies, topology, seen.unreadable_topologies).id
     found = seen.plans.get(i)
     if found is not None and found.message is None:

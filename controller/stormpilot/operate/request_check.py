@@ -19,7 +19,7 @@ from stormpilot.model.subset import subset
 from stormpilot.model.values import Model
 from stormpilot.model.violations import Violation
 from stormpilot.observe.observer import Observer
-from stormpilot.observe.reader import NO_SNAPSHOT, Reader, StoreSnapshot
+from stormpilot.observe.reader import Reader, StoreSnapshot
 from stormpilot.operate.operator import Operator
 from stormpilot.operate.pauses import mode_of
 from stormpilot.operate.views import is_newer
@@ -35,7 +35,7 @@ def check(operator: Operator, verb: Verb, snapshot: TopologySnapshot, entry: His
     )
     seen, name = observation.seen, snapshot.name
     if observation.belief is None:
-        raise RefusedError(NO_SNAPSHOT)
+        raise RefusedError(seen.no_cluster)
     model = observation.belief.model
     topology = next((t for t in model.topologies if t.id == snapshot.id), None)
     if topology is None:

@@ -22,7 +22,7 @@ from stormpilot.messages.settings import ALL, setting_key
 from stormpilot.model.subset import subset
 from stormpilot.model.values import Infeasible, Model, Supervisor
 from stormpilot.nimbus import Nimbus
-from stormpilot.observe.reader import NO_SNAPSHOT, Reader, StoreSnapshot
+from stormpilot.observe.reader import Reader, StoreSnapshot
 from stormpilot.operate.change import Change
 from stormpilot.operate.limits import Limits, with_the_rest
 from stormpilot.operate.nodes import measured_nodes
@@ -283,7 +283,7 @@ def resizing(
     seen = reader.read()
     cluster = seen.cluster
     if cluster is None:
-        raise RefusedError(NO_SNAPSHOT)
+        raise RefusedError(seen.no_cluster)
     known = {t.id: t for t in nimbus.topologies()}  # after the snapshots: so it has all that live
     gone = {i: t.name for i, t in seen.topologies.items() if i not in known}
     seen = _without(seen, gone)

@@ -14,7 +14,7 @@ from stormpilot.messages.core import HistoryEntry, StatusMessage, TopologySnapsh
 from stormpilot.messages.load import LoadReport
 from stormpilot.messages.settings import PauseSetting
 from stormpilot.observe.capacity import in_words
-from stormpilot.observe.reader import NO_SNAPSHOT, StoreSnapshot
+from stormpilot.observe.reader import StoreSnapshot
 from stormpilot.operate.hosts import hosts
 from stormpilot.operate.pauses import mode_of
 from stormpilot.operate.rollouts import progress
@@ -134,7 +134,7 @@ def _first_cycle(seen: StoreSnapshot, now_ms: int, unreadable: str = "") -> dict
 
 def _scheduler(seen: StoreSnapshot, now_ms: int) -> dict[str, Any]:
     if seen.cluster is None:
-        return {"seen": False, "text": NO_SNAPSHOT}
+        return {"seen": False, "text": seen.no_cluster}
     shim = seen.cluster.shim
     writes = [seen.cluster.written_at_ms]
     writes += [s.written_at_ms for s in seen.statuses.values()] + [t.written_at_ms for t in seen.topologies.values()]

@@ -13,7 +13,7 @@ from stormpilot.errors import RefusedError
 from stormpilot.messages.core import TopologySnapshot, Worker
 from stormpilot.messages.routable import tasks_of
 from stormpilot.messages.routes import STANDBY_KEY
-from stormpilot.observe.reader import NO_SNAPSHOT, Reader
+from stormpilot.observe.reader import Reader
 from stormpilot.operate.change import Change
 from stormpilot.operate.nodes import measured_nodes
 from stormpilot.operate.operator import Operator
@@ -106,7 +106,7 @@ def switching(
     reader = Reader(operator.zookeeper, operator.paths)
     seen = reader.read()
     if seen.cluster is None:
-        raise RefusedError(NO_SNAPSHOT)
+        raise RefusedError(seen.no_cluster)
     snapshot = topology_ref(seen.topologies, topology, seen.unreadable_topologies)
     refuse_paused(seen, snapshot.name)
     under_way = rollout(operator, snapshot.id)

@@ -1,4 +1,4 @@
-"""What an operator asked for beside a discard, a blackout window, a pause, or the plan of a partner."""
+"""What an operator asked for beside a discard, a blackout window, a pause, a budget, or the plan of a partner."""
 
 from __future__ import annotations
 
@@ -42,6 +42,24 @@ def test_a_discarded_plan_does_not_come_back_in_the_cycle_that_discards_it(how: 
     assert w.proposal(t) is None
     w.tell(100)
     assert w.slots(t) == SPREAD
+
+
+def test_the_budget_of_the_cluster_counts_what_a_rollout_has_still_to_move() -> None:
+    """Each of its steps counted when it came, so others began meanwhile, and all were over the budget together."""
+    w, first = world()
+    w.wanted = {}
+    second = w.submit({("b", 6701): (1, 4, 5, 6), ("c", 6701): (2,), ("c", 6702): (3,)}, name="words", routed=True)
+    budget = msgspec.structs.replace(w.config.budget, cluster_executors_per_hour=3)
+    w.use(msgspec.structs.replace(w.config, budget=budget))
+    w.tell(40)
+    w.wanted = {first: TOGETHER}
+    begun(w, first)
+    w.wanted[second] = {("b", 6701): (1, 4, 5, 6), ("b", 6702): (2,), ("b", 6703): (3,)}
+    w.tell(20)
+    assert w.decision(second).reason is Reason.MOVE_BUDGET
+    w.tell(300)
+    assert nodes(w.slots(first)) == nodes(TOGETHER)
+    assert w.rollout(second) is None
 
 
 def with_blackout(w: World) -> None:

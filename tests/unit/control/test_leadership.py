@@ -14,11 +14,12 @@ import pytest
 import structlog
 
 from doubles.rolling_jobs import TOGETHER, all_active, begun, nodes, world
-from doubles.world import SETTINGS, SPREAD, World
+from doubles.world import NEAR, SETTINGS, SPREAD, World
 from stormpilot.clock import SteadyClock
 from stormpilot.control import takeover
 from stormpilot.control.leadership import Leadership
 from stormpilot.control.recorder import Recorder
+from stormpilot.errors import UnreachableError
 from stormpilot.observe import listing
 from stormpilot.publish.cleaner import Cleaner
 from stormpilot.publish.publisher import DeposedError
@@ -236,3 +237,34 @@ def test_the_end_of_a_leadership_writes_what_the_traffic_log_holds(tmp_path: Pat
     led.same_session = lambda: False
     led.run()
     assert list((tmp_path / "decisions").rglob("*.parquet"))
+
+
+def test_plans_of_the_leader_before_are_taken_over_though_zookeeper_went_away_at_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It was tried once, so the next Nimbus would have rejected them for their epoch."""
+    w = World("a", "b")
+    t = w.submit(SPREAD)
+    w.apply_after_s = 1_000_000
+    w.wanted = {t: NEAR}
+    w.tell(50)
+    before = w.plan(t)
+    assert before is not None
+    w.new_leader()
+    led, turns = leadership(w, lambda: w.now_ms), iter([True, True, False])
+    led.same_session = lambda: next(turns)
+    led.wake = SimpleNamespace(is_set=lambda: False, wait=lambda _: False)  # type: ignore[assignment]
+    take_over, tries = w.cycle.publisher.take_over, []
+
+    def goes_away_once(plans: Any) -> None:
+        tries.append(plans)
+        if len(tries) == 1:
+            raise UnreachableError("connection lost")
+        take_over(plans)
+
+    monkeypatch.setattr(w.cycle.publisher, "take_over", goes_away_once)
+    led.run()
+    plan = w.plan(t)
+    assert plan is not None
+    assert (plan.plan_id, plan.epoch) == (before.plan_id, w.cycle.publisher.epoch.number)
+    assert len(tries) == 2

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from doubles.snapshots import T0_MS
-from doubles.world import NEAR, SPREAD, World
+from doubles.world import NEAR, SETTINGS, SPREAD, World
 from stormpilot.control.planner_client import Params
 from stormpilot.messages.core import encode
 from stormpilot.messages.settings import ThresholdSetting
@@ -37,8 +37,8 @@ def mine(w: World, topology_id: str, **values: float) -> None:
     w.zookeeper.put(w.paths.thresholds(topology_id), encode(message))
 
 
-def measured_world(settings: str = WIDE) -> tuple[World, str]:
-    w = World("a", "b", settings=settings)
+def measured_world(settings: str = WIDE, base: str = SETTINGS) -> tuple[World, str]:
+    w = World("a", "b", settings=settings, base=base)
     t = w.submit(SPREAD)
     w.tell(40)
     return w, t
@@ -194,24 +194,30 @@ def profile_of(topology_id: str, error: float) -> Profile:
     )
 
 
-def planned_rates(settings: str, error: float, age_days: float = 0.0) -> tuple[float, str]:
-    """All tuples/s of the model that the planner got, and the decision's text."""
-    w, t = measured_world(settings)
+def planned_for(settings: str, error: float, age_days: float = 0.0, base: str = SETTINGS) -> tuple[Model, str]:
+    """The model that the planner got, and the decision's text."""
+    w, t = measured_world(settings, base)
     mine(w, t)
     mined_ms = T0_MS - int(age_days * 86_400_000)
     profile = msgspec.structs.replace(profile_of(t, error), mined_at_ms=mined_ms)
     w.zookeeper.put(w.paths.profile(t), encode(profile))
-    seen: list[float] = []
+    seen: list[Model] = []
     w.wanted = {t: NEAR}
     plan = w.planner
 
     def look(model):  # type: ignore[no-untyped-def]
-        seen.append(sum(e.rate for e in model.traffic))
+        seen.append(model)
         return plan(model)
 
     w.planner = look
     w.tell(10)
     return seen[-1], w.decision(t).text
+
+
+def planned_rates(settings: str, error: float, age_days: float = 0.0) -> tuple[float, str]:
+    """All tuples/s of that model, and the decision's text."""
+    model, text = planned_for(settings, error, age_days)
+    return sum(e.rate for e in model.traffic), text
 
 
 def test_plan_is_made_for_the_hour_that_comes_only_when_asked_and_forecast_well() -> None:
@@ -224,6 +230,14 @@ def test_plan_is_made_for_the_hour_that_comes_only_when_asked_and_forecast_well(
     assert "planned for the most of the next 150 min" in text
     assert planned_rates(ahead, 0.05, age_days=44)[0] == forecast
     assert planned_rates(ahead, 0.05, age_days=46)[0] == measured, "a profile grows old as thresholds do"
+
+
+def test_what_owners_declared_does_not_grow_with_the_forecast() -> None:
+    declared = SETTINGS.replace("load: {", "load: {cpu: declared, ")
+    now, _ = planned_for("", 0.05, base=declared)
+    then, _ = planned_for("history: {proactive: true, lead_s: 9000}\n", 0.05, base=declared)
+    assert sum(e.rate for e in then.traffic) > sum(e.rate for e in now.traffic)
+    assert then.topologies[0].executors == now.topologies[0].executors
 
 
 def test_plan_is_made_for_what_was_measured_where_the_peak_does_not_fit() -> None:

@@ -6,10 +6,11 @@ import msgspec
 import pytest
 
 from doubles import snapshots
-from doubles.wanted import plan_in
+from doubles.wanted import Slots, plan_in
 from doubles.world import World
 from stormpilot.decide.events import EventKind
 from stormpilot.messages.core import encode
+from stormpilot.messages.settings import ModeSetting
 from stormpilot.model.values import Model, Plan
 
 BUSY = {("a", 6700): (1, 2, 3, 4, 5, 6)}
@@ -18,7 +19,9 @@ BUSY = {("a", 6700): (1, 2, 3, 4, 5, 6)}
 EASED = {("a", 6700): (1, 2, 4, 5), ("b", 6700): (3, 6)}
 
 
-def with_a_new_supervisor(settings: str = "stable_cycles: 3, busy_ratio: 0.3") -> tuple[World, str]:
+def with_a_new_supervisor(
+    settings: str = "stable_cycles: 3, busy_ratio: 0.3", eased: Slots = EASED
+) -> tuple[World, str]:
     """Everything runs on a; b comes later. The planner leaves all of it on a for as long as it fits there."""
     w = World("a", settings=f"new_supervisors: {{{settings}}}\n")
     w.traffic = {(1, 2): 100.0, (2, 4): 100.0, (1, 3): 5.0, (3, 4): 5.0}
@@ -27,7 +30,7 @@ def with_a_new_supervisor(settings: str = "stable_cycles: 3, busy_ratio: 0.3") -
     def planner(model: Model) -> Plan:
         needed_mhz = sum(e.cpu_mhz for e in model.topologies[0].executors)
         fits = model.supervisors[0].limit_mhz >= needed_mhz
-        return plan_in(model, {t: BUSY if fits else EASED})
+        return plan_in(model, {t: BUSY if fits else eased})
 
     w.planner = planner
     w.tell(60)
@@ -44,6 +47,19 @@ def test_supervisor_that_came_is_used_once_it_has_stayed() -> None:
     assert w.slots(t) == EASED
     assert [e.kind for e in w.events] == [EventKind.MOVE_HELPED]
     assert w.moves(t).metric == "load_ratio"
+
+
+def test_what_runs_beside_a_topology_fills_its_node_too() -> None:
+    """Its own part, 33% of B(n), was held against what the other left of that."""
+    eased = {("a", 6700): (3, 6), ("b", 6700): (1, 2, 4, 5)}
+    w, t = with_a_new_supervisor("stable_cycles: 3, busy_ratio: 0.55, relief_ratio: 0.2", eased)
+    w.submit({("a", 6701): (1, 2, 3, 4, 5, 6)}, name="wordcount")
+    w.zookeeper.put(w.paths.mode("wordcount"), encode(ModeSetting(mode="off")))
+    w.tell(40)
+    w.supervisors("a", "b")
+    w.tell(40)
+    assert w.decision(t).reason == "NEW_SUPERVISOR"
+    assert "the busiest node falls from 66% to 46% of B(n)" in w.decision(t).text
 
 
 def test_supervisor_that_comes_and_goes_is_not_used() -> None:

@@ -177,3 +177,52 @@ def test_proposals_that_trade_places_stand_while_nothing_changes() -> None:
     assert planner.asked == 0
     assert [w.proposal(t) for t in (first, second)] == before
     assert all(w.decision(t).text.endswith("; nothing has changed since") for t in (first, second))
+
+
+def test_what_was_repaired_is_proposed_once_and_is_the_plan_when_it_is_approved() -> None:
+    """Approval was refused, so it stayed degraded, and all that is in mode advise was planned anew in every cycle."""
+    w = World("a", "b")
+    t, other = w.submit(SPREAD), w.submit(beside(SPREAD), name="wordcount")
+    w.wanted = {t: NEAR}
+    w.tell(60)
+    assert w.slots(t) == NEAR
+    w.zookeeper.put(w.paths.mode("flights"), encode(ModeSetting(mode="advise")))
+    w.zookeeper.put(w.paths.mode("wordcount"), encode(ModeSetting(mode="advise")))
+    w.max_skips = 100
+    w.new_leader()
+    w.place(t, SPREAD, "degraded", "SUPERVISOR_LOST")
+    w.wanted = {t: NEAR, other: beside(NEAR)}
+    w.tell(60)
+    proposed = [w.proposal(x) for x in (t, other)]
+    assert [None if e is None else e.reason for e in proposed] == ["REPAIR", "GAIN"]
+    w.tell(60)
+    assert [w.proposal(x) for x in (t, other)] == proposed
+    operator = Operator(w.zookeeper, w.paths, "ops", now_ms=w.now_ms)  # type: ignore[arg-type]
+    operate.approve(operator, t)
+    w.tell(20)
+    plan = w.plan(t)
+    assert plan is not None
+    assert plan.reason_code == "APPROVED"
+    assert w.slots(t) == SPREAD
+    w.tell(200)
+    assert w.decision(t).reason == "GAIN"
+
+
+def test_what_an_operator_asked_for_stands_though_another_plan_would_keep_what_runs() -> None:
+    w = World("a", "b")
+    t = w.submit(SPREAD)
+    w.wanted = {t: NEAR}
+    w.tell(60)
+    w.zookeeper.put(w.paths.mode("flights"), encode(ModeSetting(mode="advise")))
+    w.max_skips = 100
+    w.new_leader()
+    w.place(t, SPREAD, "degraded", "SUPERVISOR_LOST")
+    w.tell(60)
+    operator = Operator(w.zookeeper, w.paths, "ops", now_ms=w.now_ms)  # type: ignore[arg-type]
+    operate.replan(operator, t)
+    w.tell(10)
+    asked_for = w.proposal(t)
+    assert asked_for is not None
+    assert asked_for.plan.reason_code == "GAIN"
+    w.tell(60)
+    assert w.proposal(t) == asked_for

@@ -83,6 +83,12 @@ def test_cpu_follows_the_mined_law_and_without_one_the_rate() -> None:
     assert cpu(guessed.model) == pytest.approx([150.0, 345.0, 10.0])
 
 
+def test_declared_cpu_follows_no_rate() -> None:
+    found = forecast_of(model(), {"t": profile()}, {"t": law()}, NOON_MS, HOUR_S, 0.15, declared_cpu=True)
+    assert cpu(found.model) == cpu(model())
+    assert [e.rate for e in found.model.traffic] == pytest.approx([150.0, 150.0])
+
+
 def test_what_will_fall_stays_as_measured_since_the_plan_has_to_hold_now_too() -> None:
     for given in (law(), law("default")):
         found = forecast_of(model(), {"t": profile(then=50.0)}, {"t": given}, NOON_MS, HOUR_S, 0.15)

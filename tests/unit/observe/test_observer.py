@@ -133,3 +133,14 @@ def test_workers_that_restart_keep_the_cpu_and_the_memory_that_were_measured_las
     moved = msgspec.structs.replace(moved, version=3, components=declares)
     reader.seen = StoreSnapshot(cluster=there, topologies={job.id: moved})
     assert [e.memory_mb for e in tasks_1_to_4(95)] == 4 * [800.0], "declared anew, by a rebalance"
+
+
+@pytest.mark.parametrize("window_s", [16.1, 32.3, 60.0])
+def test_a_window_that_is_over_is_a_whole_one(window_s: float) -> None:
+    """It began at a whole millisecond, and was held against a fraction more: it was never whole."""
+    job = topology(dict.fromkeys(range(1, 7), ("a", 6700)))
+    read = Read(StoreSnapshot(cluster=cluster("a"), topologies={job.id: job}))
+    observer = Observer(read, LoadSection(window_s=window_s), 0.8)
+    for s in range(0, 300, 2):
+        seen = observer.observe(T0_MS + s * 1000)
+    assert seen.window_ratio == {job.id: 1.0}

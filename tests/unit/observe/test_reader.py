@@ -72,6 +72,17 @@ def test_znodes_that_deny_us_are_named_or_left_out_and_the_rest_is_read() -> Non
     assert list(reader.read_keyed(TOPOLOGY, [1, 2])) == [2], "their folder is not listed"
 
 
+def test_why_there_is_no_cluster_snapshot_is_told() -> None:
+    zookeeper, paths = MemoryZooKeeper(lambda: T0_MS), Paths()
+    reader = Reader(zookeeper, paths)  # type: ignore[arg-type]
+    assert reader.read().no_cluster.startswith("no cluster snapshot yet: put `storm.scheduler")
+    zookeeper.put(paths.cluster, b"nonsense")
+    seen = reader.read()
+    assert seen.cluster is None
+    assert seen.no_cluster == seen.problems[paths.cluster]
+    assert paths.cluster in seen.no_cluster
+
+
 def test_a_leader_leads_since_the_epoch_was_raised() -> None:
     now_ms, paths = T0_MS, Paths()
     zookeeper = MemoryZooKeeper(lambda: now_ms)
