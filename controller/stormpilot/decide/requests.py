@@ -23,8 +23,6 @@ from stormpilot.model.violations import Violation, violations
 from stormpilot.printable import counted, first_few
 
 SHOWN_PROBLEMS = 3
-KEEPING = (Reason.REPAIR, Reason.REBALANCED)
-"""Reasons of plans that make what runs the plan: they move nothing, and are approved all the same."""
 
 NOBODY: Mapping[tuple[str, int], str] = {}
 
@@ -171,7 +169,7 @@ def refusal(
         return f"plan {plan_id} does not fit any more: {first_few([str(v) for v in wrong], SHOWN_PROBLEMS, '; ')}"
     if entry.gives_up:
         return "" if standing is not None else f"{subject.topology.name} has no plan that it could give up"
-    if moving or (verb == "approve" and entry.reason in KEEPING):
+    if moving or (verb == "approve" and not entry.moved_executors):  # it was to make what runs the plan
         return ""
     if not moved_executors(subject.topology, TopologyPlan(id=plan.topology_id, workers=plan.workers)):
         return f"plan {plan_id} is what runs now"

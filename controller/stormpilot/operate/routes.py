@@ -15,7 +15,6 @@ from stormpilot.messages.rollouts import Rollout
 from stormpilot.messages.routable import route_in_force, tasks_of, why_not_routable
 from stormpilot.messages.routes import (
     ComponentRoute,
-    DrainingTask,
     Routes,
     drained_at,
     handed_on,
@@ -129,9 +128,9 @@ def settle(operator: Operator, topology: str, idle: Collection[int], drain_timeo
     if _rollout_runs(operator, snapshot):
         after = table.routes
         for route in after.components:
-            own, others = _with_limit(route)
-            settled_own = settled(own, idle, operator.now_ms, drain_timeout_ms)
-            after = after.with_route(msgspec.structs.replace(settled_own, draining=[*others, *settled_own.draining]))
+            drains = {d.task: d for d in settled(_ours(route), idle, operator.now_ms, drain_timeout_ms).draining}
+            draining = [drains.get(d.task, d) for d in route.draining if d.until_ms is None or d.task in drains]
+            after = after.with_route(msgspec.structs.replace(route, draining=draining))
         done = _draining(table.routes) - _draining(after)
         return _write(operator, "settle", table, after, f"standby: {_listed(done)}")
     handing = [t for c in table.routes.components if c.hands_over for t in tasks_of(snapshot, c.component)]
@@ -155,7 +154,7 @@ def unfinished(operator: Operator, topology: str) -> list[str]:
     snapshot = operator.topology(topology)
     table = _table(operator, snapshot).routes
     if _rollout_runs(operator, snapshot):
-        own = [msgspec.structs.replace(_with_limit(c)[0], handovers=[]) for c in table.components]
+        own = [msgspec.structs.replace(_ours(c), handovers=[]) for c in table.components]
         table = msgspec.structs.replace(table, components=own)
     return still_open(table)
 
@@ -217,13 +216,14 @@ def readings(operator: Operator, topology: str) -> dict[Reading, TaskLoad]:
     found: dict[Reading, TaskLoad] = {}
     for path, node in zip(paths, operator.zookeeper.read(paths, keep_denied=True), strict=True):
         try:
-            report = decode(node.data, LoadReport, path) if node else None
+            reports = [decode(node.data, LoadReport, path)] if node else []
         except UsageError:
             continue  # its tasks drain for their whole time
-        for load in [] if report is None else report.tasks:
-            reading = load.task, report.worker is not None
-            if reading not in found or found[reading].at_ms < load.at_ms:
-                found[reading] = load
+        for report in reports:
+            for load in report.tasks:
+                reading = load.task, report.worker is not None
+                if reading not in found or found[reading].at_ms < load.at_ms:
+                    found[reading] = load
     return found
 
 
@@ -297,10 +297,9 @@ def _rollout_runs(operator: Operator, snapshot: TopologySnapshot) -> bool:
     return kept is not None and kept.running
 
 
-def _with_limit(route: ComponentRoute) -> tuple[ComponentRoute, list[DrainingTask]]:
-    """The route with the tasks that drain until a time of their own, as commands set it, and the others that drain."""
-    own = [d for d in route.draining if d.until_ms is not None]
-    return msgspec.structs.replace(route, draining=own), [d for d in route.draining if d.until_ms is None]
+def _ours(route: ComponentRoute) -> ComponentRoute:
+    """The route with those draining tasks alone that drain until a time of their own, as commands set it."""
+    return msgspec.structs.replace(route, draining=[d for d in route.draining if d.until_ms is not None])
 
 
 def _draining(table: Routes) -> set[int]:

@@ -84,8 +84,8 @@ class HasChildrenError(RefusedError):
 class Node:
     """A znode: its data, the version for compare-and-set, and when it was last written (ZooKeeper's clock).
 
-    `denied`: its access list does not let us read it (`version` is any then). `transaction` is the number of the one that wrote it last: it
-    grows from write to write, whatever becomes of clocks.
+    `denied`: its access list does not let us read it (`version` is any then). `transaction` is the number of the one
+    that wrote it last: it grows from write to write, whatever becomes of clocks.
     """
 
     data: bytes

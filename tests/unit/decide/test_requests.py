@@ -35,7 +35,7 @@ def made(slots: Slots = PAIRED, age_s: float = 60.0, topology_id: str = "flights
         checksum=checksum,
         reason="GAIN: x",
     )
-    return HistoryEntry(plan=plan, reason="GAIN", text="traffic falls")
+    return HistoryEntry(plan=plan, reason="GAIN", text="traffic falls", moved_executors=2)
 
 
 def asked(verb: Verb = "approve", entry: HistoryEntry | None = None, age_s: float = 1.0, **fields: Any) -> Request:
