@@ -220,10 +220,7 @@ Limit = Annotated[int, Meta(ge=0, le=10_000_000)]
 
 
 class BudgetSection(Section, frozen=True, kw_only=True):
-    """Limits of moves within an hour, with those that a rollout has still to make.
-
-    All moves count; GAIN, OVERLOAD, NEW_SUPERVISOR, REBALANCED, OTD keep to them.
-    """
+    """Limits of moves within an hour. All moves count; GAIN, OVERLOAD, NEW_SUPERVISOR, REBALANCED, OTD keep to them."""
 
     topology_executors_per_hour: Annotated[
         Limit | None, Meta(description="executors of one topology that may move; none: any number")
@@ -234,8 +231,8 @@ class BudgetSection(Section, frozen=True, kw_only=True):
     cluster_executors_per_hour: Annotated[
         Limit | None,
         Meta(
-            description="executors of all topologies that may move; none: any number. Relief of overloaded nodes comes "
-            "first, then the plan that saves most traffic between nodes"
+            description="executors of all topologies that may move, with those that rollouts have still to move; none: "
+            "any number. Relief of overloaded nodes comes first, then the plan that saves most traffic between nodes"
         ),
     ] = None
     cluster_workers_per_hour: Annotated[

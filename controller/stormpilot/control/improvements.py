@@ -111,12 +111,12 @@ class ImprovementProposer:
         common = situation.config, self.planners.current.planner, choice
         settings = {t: (*common, own[t], _occasion(s, own[t], situation)) for t, s in group.items()}
         proposes = all(s.mode == "advise" for s in group.values())
-        if proposes and any(s.new or s.asked for s in group.values()):  # what it proposes stands from then on
+        pressing = any(s.new or s.asked for s in group.values()) if proposes else _pressing(group, situation)
+        if pressing or criteria.arrived or forecast.overloaded:
             verdict = self._planned_and_judged(group, situation, forecast, choice, criteria)
-            self.last.note(forecast.model, settings, verdict.decisions, verdict.plans)
+            if proposes and pressing:  # what it proposes stands from then on
+                self.last.note(forecast.model, settings, verdict.decisions, verdict.plans)
             return verdict
-        if (not proposes and _pressing(group, situation)) or criteria.arrived or forecast.overloaded:
-            return self._planned_and_judged(group, situation, forecast, choice, criteria)
         before = self.last.repeated(forecast.model, settings, partial(self._stands, situation=situation))
         if len(before) == len(group):
             standing = self.last.proposed(before)
@@ -215,12 +215,8 @@ def _demand(model: Model, held: Collection[str], situation: Situation) -> dict[s
 
 def _pressing(group: States, situation: Situation) -> bool:
     """Whether somebody needs a plan, or an operator wants one, even if that takes the headroom of a node."""
-    return _wanted(group) or bool(situation.memory.overloaded_since_ms)
-
-
-def _wanted(group: States) -> bool:
-    """Whether a topology does not run as planned, or somebody asked for a plan."""
-    return any(s.new or s.degraded or s.rebalanced or s.asked for s in group.values())
+    wanted = any(s.new or s.degraded or s.rebalanced or s.asked for s in group.values())
+    return wanted or bool(situation.memory.overloaded_since_ms)
 
 
 def _occasion(state: TopologyState, own: TopologyCriteria, situation: Situation) -> object:

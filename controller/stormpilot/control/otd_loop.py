@@ -221,8 +221,8 @@ class OtdLoop:
         to = compiled.name(answer.standby)[1] if isinstance(answer, otd.Switch) else None
         decision = self._decision(t, (start, to), ready[t], standing, plan, answer, thresholds)
         restarted = {tp.id: tp for tp in (plan if to is None else running).topologies}
+        now_ms, spent = situation.now_ms, situation.spent
         for limits in (_of_the_cluster(config.budget), config.budget):
-            now_ms, spent = situation.now_ms, situation.spent
             held = hold_what_is_over_budget(standing, {t: decision}, restarted, spent, limits, now_ms)
             if held[t].action == "skip":  # by the cluster's limits nobody may make a step, by its own others may
                 refused = Refusal(t) if limits is config.budget else None

@@ -87,20 +87,22 @@ class Situation:
     def spent(self) -> dict[str, list[Spent]]:
         """Moves by topology id, with those that rollouts will still make: these that run, or began in this cycle."""
         found = {t: spent_by(m) for t, m in self.moves.items()}
-        for t, m in self.snapshot.running_rollouts.items():
-            if t in self.topologies:
-                workers = sum(len(step.workers) for step in m.steps[m.step :])
-                found.setdefault(t, []).append(self._to_come(as_placement(t, m.target), workers, m.entry.plan.plan_id))
-        for t, d in self.decisions.items():
-            if d.action == "publish" and d.strategy is not None and d.strategy.how == "rolling":
-                for plan in self.on_their_way.get(t, ()) if t not in self.snapshot.running_rollouts else ():
-                    workers = len(restarting(self.topologies[t].topology, plan))
-                    found.setdefault(t, []).append(self._to_come(plan, workers))
+        rollouts = self.snapshot.running_rollouts
+        for t, state in self.topologies.items():
+            d = self.decisions.get(t)
+            strategy = d.strategy if d is not None and d.action == "publish" else None
+            if t in rollouts:
+                m, target = rollouts[t], as_placement(t, rollouts[t].target)
+                workers, plan_id = sum(len(step.workers) for step in m.steps[m.step :]), m.entry.plan.plan_id
+            elif strategy is not None and strategy.how == "rolling":
+                (target,) = self.on_their_way[t]
+                workers, plan_id = len(restarting(state.topology, target)), ""
+            else:
+                continue
+            executors = len(moved_executors(state.topology, target))
+            to_come = Spent(at_ms=self.now_ms, executors=executors, workers=workers, plan=plan_id)
+            found.setdefault(t, []).append(to_come)
         return found
-
-    def _to_come(self, target: TopologyPlan, workers: int, plan_id: str = "") -> Spent:
-        executors = len(moved_executors(self.topologies[target.id].topology, target))
-        return Spent(at_ms=self.now_ms, executors=executors, workers=workers, plan=plan_id)
 
     def cluster_for(self, topology_ids: Collection[str]) -> Model:
         """The cluster as these topologies may use it: without what plans of others that are on their way will need."""

@@ -188,10 +188,11 @@ def drained_at(route: ComponentRoute, task: int, until_ms: int) -> ComponentRout
     return msgspec.structs.replace(route, draining=draining)
 
 
-def settled(route: ComponentRoute, idle: Collection[int], now_ms: int, drain_timeout_ms: int) -> ComponentRoute:
+def settled(route: ComponentRoute, idle: Collection[int], now_ms: int, drain_timeout_ms: float) -> ComponentRoute:
     """The route without those draining tasks that are `idle` or had their time: they stand by from now on.
 
-    A task gets `DRAIN_MIN_MS` at least; at most until its own limit, or `drain_timeout_ms` where it has none. One that
+    A task gets `DRAIN_MIN_MS` at least; at most until its own limit, or `drain_timeout_ms` (infinite: until it is idle)
+    where it has none. One that
     drains since a time that has not come, by a clock that was set back since or is ahead of ours, drains from now on.
     """
 

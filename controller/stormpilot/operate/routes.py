@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Collection, Mapping
 from shlex import quote
@@ -125,23 +126,19 @@ def settle(operator: Operator, topology: str, idle: Collection[int], drain_timeo
     """
     snapshot = operator.topology(topology)
     table = _table(operator, snapshot)
-    if _rollout_runs(operator, snapshot):
-        after = table.routes
-        for route in after.components:
-            drains = {d.task: d for d in settled(_ours(route), idle, operator.now_ms, drain_timeout_ms).draining}
-            draining = [drains.get(d.task, d) for d in route.draining if d.until_ms is None or d.task in drains]
-            after = after.with_route(msgspec.structs.replace(route, draining=draining))
-        done = _draining(table.routes) - _draining(after)
-        return _write(operator, "settle", table, after, f"standby: {_listed(done)}")
+    leader_drives = _rollout_runs(operator, snapshot)
+    at_most_ms = math.inf if leader_drives else drain_timeout_ms
     handing = [t for c in table.routes.components if c.hands_over for t in tasks_of(snapshot, c.component)]
     tasks = read_keyed(operator.zookeeper, operator.paths, snapshot.id, handing) if handing else {}
     after = table.routes
     said: list[str] = []
     for route in after.components:
-        own = {t: k for t, k in tasks.items() if t in tasks_of(snapshot, route.component)}
-        on, troubles = handed_on(settled(route, idle, operator.now_ms, drain_timeout_ms), own, operator.now_ms)
+        on = settled(route, idle, operator.now_ms, at_most_ms)
+        if not leader_drives:
+            own = {t: k for t, k in tasks.items() if t in tasks_of(snapshot, route.component)}
+            on, troubles = handed_on(on, own, operator.now_ms)
+            said += troubles
         after = after.with_route(on)
-        said += troubles
     done = _draining(table.routes) - _draining(after)
     said += [f"standby: {_listed(done)}"] if done else []
     left = still_open(after)
@@ -154,8 +151,7 @@ def unfinished(operator: Operator, topology: str) -> list[str]:
     snapshot = operator.topology(topology)
     table = _table(operator, snapshot).routes
     if _rollout_runs(operator, snapshot):
-        own = [msgspec.structs.replace(_ours(c), handovers=[]) for c in table.components]
-        table = msgspec.structs.replace(table, components=own)
+        table = msgspec.structs.replace(table, components=[_without_rollout(c) for c in table.components])
     return still_open(table)
 
 
@@ -297,9 +293,10 @@ def _rollout_runs(operator: Operator, snapshot: TopologySnapshot) -> bool:
     return kept is not None and kept.running
 
 
-def _ours(route: ComponentRoute) -> ComponentRoute:
-    """The route with those draining tasks alone that drain until a time of their own, as commands set it."""
-    return msgspec.structs.replace(route, draining=[d for d in route.draining if d.until_ms is not None])
+def _without_rollout(route: ComponentRoute) -> ComponentRoute:
+    """The route without keyed state on its way, and with those draining tasks alone whose limit a command set."""
+    ours = [d for d in route.draining if d.until_ms is not None]
+    return msgspec.structs.replace(route, draining=ours, handovers=[])
 
 
 def _draining(table: Routes) -> set[int]:

@@ -35,7 +35,7 @@ TRANSACTION_BYTES = 900 * 1024
 """Size limit of one request to ZooKeeper (its limit is 1 MiB)."""
 
 
-def next_number(kept: Iterable[str]) -> int:
+def _next_number(kept: Iterable[str]) -> int:
     """The number of the next plan of a history; a name far beyond the others is none of ours."""
     newest = 0
     for number in sorted(int(k) for k in kept if HISTORY_NUMBER.fullmatch(k)):
@@ -140,7 +140,7 @@ class Publisher:
         size = 0
         for entry, kept in zip(entries, numbers, strict=True):
             t = entry.plan.topology_id
-            n = next_number(kept)
+            n = _next_number(kept)
             node = followed.get(t)
             for steps in self._steps_of(
                 entry,

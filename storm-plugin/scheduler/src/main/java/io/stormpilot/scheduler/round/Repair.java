@@ -8,7 +8,6 @@ import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.Deque;
-import java.util.HashMap;
 import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
@@ -51,11 +50,7 @@ public final class Repair {
   private final Function<ExecutorDetails, String> requiredSite;
   private final SharingRules rules;
   private final RoomLeft room;
-  private final Set<String> entered = new HashSet<>();
-  private final Map<String, List<SupervisorDetails>> open = new HashMap<>();
-  private boolean full;
-  private final Map<String, Set<ExecutorDetails>> there = new HashMap<>();
-  private final Map<String, List<Set<ExecutorDetails>>> coming = new HashMap<>();
+  private final Supervisors supervisors;
   private final Set<ExecutorDetails> homeless = new HashSet<>();
   private final Set<WorkerSlot> returning = new LinkedHashSet<>();
 
@@ -96,6 +91,7 @@ public final class Repair {
     this.requiredSite = requiredSite;
     this.rules = rules;
     this.room = room;
+    this.supervisors = new Supervisors(slots, silent, rules, room);
   }
 
   /**
@@ -113,11 +109,7 @@ public final class Repair {
       Map<WorkerSlot, Set<ExecutorDetails>> before,
       Placement current,
       int newWorkers) {
-    current
-        .workers()
-        .forEach(
-            (slot, executors) ->
-                there.computeIfAbsent(slot.getNodeId(), id -> new HashSet<>()).addAll(executors));
+    supervisors.run(current);
     Map<WorkerSlot, Set<ExecutorDetails>> started = new LinkedHashMap<>();
     List<LostGroup> left = new ArrayList<>();
     Map<WorkerSlot, Set<ExecutorDetails>> hidden = hidden();
@@ -125,13 +117,13 @@ public final class Repair {
         new ArrayDeque<>(LostGroup.of(lost, before, newWorkers, requiredSite));
     while (!pending.isEmpty()) {
       LostGroup group = pending.poll();
-      WorkerSlot slot = chooseSlot(group);
-      boolean divides = (rules != null || full) && group.executors().size() > 1;
+      WorkerSlot slot = supervisors.freeSlot(group);
+      boolean divides = (rules != null || supervisors.full()) && group.executors().size() > 1;
       Set<ExecutorDetails> free = slot == null ? free(group) : Set.of();
       WorkerSlot next = slot == null && free.isEmpty() && divides ? ownPort(group, hidden) : null;
       if (slot != null) {
         slots.take(slot, topologyId);
-        comes(slot, group);
+        supervisors.comes(slot, group);
         started.put(slot, new HashSet<>(group.executors()));
       } else if (next != null) {
         waitsFor(next, group, hidden);
@@ -154,7 +146,7 @@ public final class Repair {
     String own = group.supervisor();
     if (own == null
         || (rules != null && !rules.mayShareWorker(group.executors()))
-        || !mayStay(own, group, room.need(group.executors()))) {
+        || !supervisors.mayStay(own, group, room.need(group.executors()))) {
       return null;
     }
     return hidden.keySet().stream()
@@ -168,28 +160,6 @@ public final class Repair {
     hidden.remove(next);
     returning.add(next);
     homeless.addAll(group.executors());
-  }
-
-  private void comes(WorkerSlot slot, LostGroup group) {
-    String supervisor = slot.getNodeId();
-    if (!supervisor.equals(group.supervisor())) {
-      entered.add(supervisor);
-    }
-    room.take(supervisor, room.need(group.executors()));
-    coming.computeIfAbsent(supervisor, id -> new ArrayList<>()).add(group.executors());
-  }
-
-  private boolean mayHold(
-      String supervisor, Set<ExecutorDetails> more, Set<ExecutorDetails> joins) {
-    if (rules == null) {
-      return true;
-    }
-    return rules.mayHold(
-        supervisor,
-        there.getOrDefault(supervisor, Set.of()),
-        coming.getOrDefault(supervisor, List.of()),
-        more,
-        joins);
   }
 
   /** Those of a group for a site that may run anywhere. */
@@ -214,7 +184,7 @@ public final class Repair {
     Deque<LostGroup> pending = new ArrayDeque<>(LostGroup.together(left));
     while (!pending.isEmpty()) {
       LostGroup group = pending.poll();
-      full = false;
+      supervisors.beginGroup();
       if (joinedStarted(started, group)) {
         continue;
       }
@@ -226,11 +196,11 @@ public final class Repair {
       }
       WorkerSlot host = first(living, group, Host.SMALLEST);
       if (host != null) {
-        comes(host, group);
+        supervisors.comes(host, group);
         restarted.computeIfAbsent(host, slot -> new HashSet<>(living.get(slot)));
         restarted.get(host).addAll(group.executors());
         living.put(host, restarted.get(host));
-      } else if ((rules != null || full) && group.executors().size() > 1) {
+      } else if ((rules != null || supervisors.full()) && group.executors().size() > 1) {
         pending.addAll(group.halves());
       } else {
         homeless.addAll(group.executors());
@@ -250,7 +220,7 @@ public final class Repair {
       return false;
     }
     started.get(host).addAll(group.executors());
-    comes(host, group);
+    supervisors.comes(host, group);
     return true;
   }
 
@@ -299,7 +269,7 @@ public final class Repair {
       if (fits) {
         first = host;
       } else {
-        refuse(supervisor, need);
+        supervisors.refuse(supervisor, need);
       }
     }
     return first == null ? null : first.slot();
@@ -311,124 +281,7 @@ public final class Repair {
     }
     Set<ExecutorDetails> together = new HashSet<>(host.there());
     together.addAll(group.executors());
-    return mayHold(host.slot().getNodeId(), group.executors(), host.there())
+    return supervisors.mayHold(host.slot().getNodeId(), group.executors(), host.there())
         && rules.mayShareWorker(together);
-  }
-
-  /** A supervisor on which the group could be has too little room for it. */
-  private void refuse(String supervisor, Need need) {
-    full = true;
-    room.refuse(supervisor, need);
-  }
-
-  private WorkerSlot chooseSlot(LostGroup group) {
-    full = false;
-    if (rules != null && !rules.mayShareWorker(group.executors())) {
-      return null;
-    }
-    Need need = room.need(group.executors());
-    String own = group.supervisor();
-    if (own != null && mayStay(own, group, need) && slots.freeCount(own) > 0) {
-      return slots.available(own).get(0);
-    }
-    Room best = null;
-    for (SupervisorDetails supervisor : open(group)) {
-      String id = supervisor.getId();
-      if (slots.freeCount(id) == 0 || !slots.isOfSite(id, group.site())) {
-        continue;
-      }
-      Room found = roomOf(supervisor, need);
-      boolean matters = best == null || (found != null && Room.LEAST.compare(found, best) > 0);
-      if (!matters || !mayHold(id, group.executors(), Set.of())) {
-        continue;
-      }
-      if (found != null) {
-        best = found;
-      } else {
-        refuse(id, need);
-      }
-    }
-    return best == null ? null : slots.available(best.id()).get(0);
-  }
-
-  private boolean mayStay(String own, LostGroup group, Need need) {
-    if (silent.contains(own)
-        || !slots.isOfSite(own, group.site())
-        || !mayHold(own, group.executors(), Set.of())) {
-      return false;
-    }
-    if (!entered.contains(own) || room.fit(own, need) != Fit.NEVER) {
-      return true;
-    }
-    refuse(own, need);
-    return false;
-  }
-
-  /**
-   * Supervisors where the group may find a slot: those that can hold one executor of a component of
-   * it. While slots are sought they are only taken, so who could not at first never can.
-   */
-  private List<SupervisorDetails> open(LostGroup group) {
-    List<SupervisorDetails> fewest = null;
-    for (ExecutorDetails executor : group.executors()) {
-      String component = rules == null ? "" : rules.componentOf(executor);
-      List<SupervisorDetails> found =
-          open.computeIfAbsent(component, c -> openFor(Set.of(executor)));
-      if (fewest == null || found.size() < fewest.size()) {
-        fewest = found;
-      }
-    }
-    return fewest;
-  }
-
-  private List<SupervisorDetails> openFor(Set<ExecutorDetails> executors) {
-    return slots.supervisors().stream()
-        .filter(s -> slots.freeCount(s.getId()) > 0 && mayHold(s.getId(), executors, Set.of()))
-        .toList();
-  }
-
-  /** Room for a group on a supervisor; null: it must not come there. */
-  private Room roomOf(SupervisorDetails supervisor, Need need) {
-    String id = supervisor.getId();
-    Fit fit = room.fit(id, need);
-    if (fit == Fit.NEVER) {
-      return null;
-    }
-    double cpu = room.freeCpu(id);
-    return new Room(
-        !silent.contains(id),
-        fit == Fit.WITHIN,
-        fit == Fit.WITHIN ? 0 : room.spareRatio(id, need),
-        cpu >= need.declaredCpu(),
-        rules == null ? 0 : rules.wishFor(supervisor.getHost()),
-        slots.freeCount(id),
-        cpu,
-        id);
-  }
-
-  /**
-   * Room of a supervisor.
-   *
-   * @param within what planning fills is not exceeded
-   * @param spareRatio 0 where it is not, else below 0
-   */
-  private record Room(
-      boolean heard,
-      boolean within,
-      double spareRatio,
-      boolean cpuSuffices,
-      int wish,
-      int freeSlots,
-      double freeCpu,
-      String id) {
-    static final Comparator<Room> LEAST =
-        Comparator.comparing(Room::heard)
-            .thenComparing(Room::within)
-            .thenComparingDouble(Room::spareRatio)
-            .thenComparing(Room::cpuSuffices)
-            .thenComparingInt(Room::wish)
-            .thenComparingInt(Room::freeSlots)
-            .thenComparingDouble(Room::freeCpu)
-            .thenComparing(Room::id, Comparator.reverseOrder());
   }
 }
